@@ -17,7 +17,7 @@ from xml.parsers import expat
 
 from podtide.adapters.text.safe import cause, display, escaped
 from podtide.domain.jvm.values import parse_int
-from podtide.domain.rerun.plan import FairPool
+from podtide.domain.scheduler.rules import FairPool
 
 SIZE_MAX: Final = 1 << 20
 """Bytes of a file; a pool has a hundred."""

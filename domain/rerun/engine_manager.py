@@ -25,8 +25,8 @@ from podtide.domain.rerun.executor_accounts import NONE_MISSING, ExecutorAccount
 from podtide.domain.rerun.ledger.causes import Limit
 from podtide.domain.rerun.ledger.ledger import LIMITS, Ledger
 from podtide.domain.rerun.plan import Plan
-from podtide.domain.rerun.rows import RerunExecutor, Standing
 from podtide.domain.rerun.tasks import Tasks
+from podtide.domain.scheduler.rows import ExecutorSlots, Standing
 
 _INSIDE: Final = (RequestTotal, Kill, Decommission)
 """Commands of dynamic allocation, which the engine itself passes on to its cluster manager's side."""
@@ -239,7 +239,7 @@ class EngineManager(ABC):
             if not isinstance(command, _INSIDE):
                 self.steps.cluster.apply(command, now)
 
-    def _register(self, executor: ExecutorId, now: Millis) -> RerunExecutor | None:
+    def _register(self, executor: ExecutorId, now: Millis) -> ExecutorSlots | None:
         """The driver takes an executor in; None for one that it knows, or that is not to come."""
         key = self._key_of.get(executor, -1)
         if executor in self.tasks.by_id or key < 0:
@@ -254,7 +254,7 @@ class EngineManager(ABC):
         else:
             self._gone(known, now)
 
-    def _gone(self, known: RerunExecutor, now: Millis) -> None:
+    def _gone(self, known: ExecutorSlots, now: Millis) -> None:
         self._key_of[known.id] = -1
         self.accounts.remove(known, now, lost=known.standing is Standing.ACTIVE)
 

@@ -15,8 +15,8 @@ from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.rerun.ledger.causes import Limit
 from podtide.domain.rerun.ledger.ledger import LIMITS, Ledger
 from podtide.domain.rerun.plan import Plan
-from podtide.domain.rerun.rows import RerunExecutor, Standing
 from podtide.domain.rerun.tasks import Tasks
+from podtide.domain.scheduler.rows import ExecutorSlots, Standing
 
 NONE_MISSING: Final = (0,) * len(LIMITS)
 
@@ -72,26 +72,25 @@ class ExecutorAccounts:
         self.ledger.cancelled(key, now)
         self.coming[self.profiles[key]] -= 1
 
-    def register(self, key: int, executor: ExecutorId, now: Millis, *, slots: int) -> RerunExecutor:
+    def register(self, key: int, executor: ExecutorId, now: Millis, *, slots: int) -> ExecutorSlots:
         """It registered with the driver; tasks may start as soon as there are enough of the first executors."""
         profile = self.profiles[key]
         self.coming[profile] -= 1
         self.there[profile] = self.there.get(profile, 0) + 1
         self.registered += 1
         self.peak = max(self.peak, self.registered)
-        row = len(self.tasks.executors)
-        self.tasks.join(row, executor, profile, slots, now, key=key)
+        known = self.tasks.join(executor, profile, slots, now, key=key)
         if self.registered >= self._enough:
             self.tasks.open(now)
-        return self.tasks.executors[row]
+        return known
 
-    def stop_offering(self, executor: RerunExecutor, now: Millis) -> None:
+    def stop_offering(self, executor: ExecutorSlots, now: Millis) -> None:
         """It is told to go: it finishes what it runs, and counts no longer."""
         self.tasks.stop_offering(executor)
         self.there[executor.profile] -= 1
         self.ledger.told_to_go(executor.key, now)
 
-    def remove(self, executor: RerunExecutor, now: Millis, *, lost: bool) -> None:
+    def remove(self, executor: ExecutorSlots, now: Millis, *, lost: bool) -> None:
         """The driver knows that it is gone."""
         if executor.standing is Standing.ACTIVE:
             self.there[executor.profile] -= 1

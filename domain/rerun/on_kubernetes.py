@@ -25,7 +25,7 @@ from podtide.domain.rerun.engine_manager import EngineManager, EngineSteps
 from podtide.domain.rerun.ledger.causes import Limit
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.plan import Plan
-from podtide.domain.rerun.rows import RerunExecutor
+from podtide.domain.scheduler.rows import ExecutorSlots
 
 _PENDING: Final = frozenset({Bound.PENDING_LIMIT, Bound.PENDING_LIMIT_PROFILE})
 _NO_CALLS: Final = (
@@ -126,7 +126,7 @@ class Pods(EngineManager):
                 self.accounts.refuse(key)
                 self._key_of[executor] = -1
 
-    def _register(self, executor: ExecutorId, now: Millis) -> RerunExecutor | None:
+    def _register(self, executor: ExecutorId, now: Millis) -> ExecutorSlots | None:
         if executor not in self._key_of:  # a pod that somebody else creates (a StatefulSet's)
             self._key_of[executor] = self.accounts.request(self._profile_of.get(executor, DEFAULT_PROFILE), now)
         row = super()._register(executor, now)

@@ -32,7 +32,7 @@ from podtide.domain.rerun.ledger.causes import Limit
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.logged_cluster import LoggedCluster
 from podtide.domain.rerun.plan import Plan
-from podtide.domain.rerun.rows import RerunExecutor
+from podtide.domain.scheduler.rows import ExecutorSlots
 
 
 class Yarn(EngineManager):
@@ -103,7 +103,7 @@ class Yarn(EngineManager):
             if executor is not None and executor not in self.tasks.by_id:
                 self._cancelled(executor, now)
 
-    def _register(self, executor: ExecutorId, now: Millis) -> RerunExecutor | None:
+    def _register(self, executor: ExecutorId, now: Millis) -> ExecutorSlots | None:
         row = super()._register(executor, now)
         if row is not None:
             self._cluster.registered(executor, now)

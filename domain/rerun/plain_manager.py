@@ -23,9 +23,9 @@ from podtide.domain.rerun.decisions import NO_END, Core, profiles_of
 from podtide.domain.rerun.executor_accounts import ExecutorAccounts, Needs
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.plan import Plan
-from podtide.domain.rerun.rows import Standing
 from podtide.domain.rerun.start_up import Starts
 from podtide.domain.rerun.tasks import Tasks
+from podtide.domain.scheduler.rows import Standing
 
 _SPOT: Final = 11
 _REMOVAL: Final = 12

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.conf.spark_conf import SparkConf
@@ -16,6 +16,7 @@ from podtide.domain.fakes.kubernetes.description import Description
 from podtide.domain.fakes.yarn.description import YarnDescription
 from podtide.domain.protocol.application import EngineConfig
 from podtide.domain.protocol.config import ScalingConfig
+from podtide.domain.scheduler.rules import SchedulerRules
 
 AnyCluster: TypeAlias = Description | YarnDescription
 """A cluster as somebody described it: Kubernetes, or YARN."""
@@ -65,54 +66,17 @@ class ExecutorShape:
 
 
 @dataclass(frozen=True, slots=True)
-class Retries:
-    """``task_failures_max``: failures of one task that end its job (spark.task.maxFailures); ``stage_attempts_max``:
-    attempts of a stage in a row that failed to fetch, likewise (spark.stage.maxConsecutiveAttempts);
-    ``spares_decommissioned``: not those that failed for executors that were decommissioned
-    (spark.stage.ignoreDecommissionFetchFailure, on by default, where spark.decommission.enabled is).
-
-    ``fetches``, ``fetch_wait_ms``: how often a task asks again for a block that it did not get, and after what time each
-    (spark.shuffle.io.maxRetries and retryWait).
-    """
-
-    task_failures_max: int = 4
-    stage_attempts_max: int = 4
-    spares_decommissioned: bool = False
-    fetches: int = 3
-    fetch_wait_ms: Millis = 5_000
-
-
-RETRIES: Final = Retries()
-
-
-class FairPool(NamedTuple):
-    """A pool of fairscheduler.xml. ``fair``: whether task sets within it share fairly, too (else first in first out)."""
-
-    weight: int = 1
-    min_share: int = 0
-    fair: bool = False
-
-
-EQUAL: Final = FairPool()
-"""A pool that no file names."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """One variant, settled.
+class Plan(SchedulerRules):
+    """One variant, settled; also what the schedulers go by.
 
     ``dynamic``: dynamic allocation's config; None: ``static`` executors (of the default profile) are asked for at the
     start and kept. ``kubernetes``: the pods allocator and all that belongs to it decide about pods, on the cluster that
     ``cluster`` describes (its own scaling config is then the same as ``dynamic``). ``yarn``: the same of the YARN allocator,
     on the cluster ``hadoop`` (None: containers come and go as they did in the log). Neither: a plain resource manager that
-    gives what it is asked for. ``shapes``: by profile, the default one always. ``fair``: spark.scheduler.mode;
-    ``pools``: those of fairscheduler.xml, by name, where it is known (all others are equal).
+    gives what it is asked for. ``shapes``: by profile, the default one always.
     ``registered_ratio``, ``registered_wait_ms``: no task starts before so many of the first executors are there or so long
     has passed (spark.scheduler.minRegisteredResourcesRatio and maxRegisteredResourcesWaitingTime). ``speculation``: whether
-    copies are made as the log made them. ``shuffle_kept``: map output outlives its executor (a shuffle service, or reliable
-    shuffle storage). ``shuffle_migrates``: an executor that is decommissioned hands its map output to others before it goes
-    (spark.storage.decommission.shuffleBlocks.enabled); ``shuffle_fallback``: or to a storage, where there are no others
-    (spark.storage.decommission.fallbackStorage.path). ``retries``: what Spark bears of failures.
+    copies are made as the log made them.
     """
 
     name: str
@@ -124,14 +88,8 @@ class Plan:
     cluster: Description | None = None
     yarn: EngineConfig | None = None
     hadoop: YarnDescription | None = None
-    fair: bool = False
-    pools: Mapping[str, FairPool] = field(default_factory=dict)
     registered_ratio: float = 0.0
     registered_wait_ms: Millis = 30_000
     speculation: bool = False
-    shuffle_kept: bool = False
-    shuffle_migrates: bool = False
-    shuffle_fallback: bool = False
-    retries: Retries = RETRIES
     faults: Faults = NO_FAULTS
     notes: tuple[str, ...] = field(default=())

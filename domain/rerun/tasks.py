@@ -2,7 +2,7 @@
 
 How long a task takes is known (``RecordedStage.body_ms``); when it runs is decided by Spark's rules
 (``rerun.task_scheduler``, ``rerun.dag_scheduler``). A slot that a task leaves is offered again ``turnaround_ms`` later.
-With an executor go its running tasks, which wait again, and its map output (``rerun.outputs``).
+With an executor go its running tasks, which wait again, and its map output (``scheduler.map_output``).
 
 A long stretch in which every slot that ends a task begins another one is the bulk of every simulation, so it costs little:
 one heap operation a task, and a summary (``TasksMoved``) instead of two events. ``advance`` runs such a stretch through to
@@ -22,21 +22,13 @@ from podtide.domain.protocol.config import TICK_INTERVAL_MS
 from podtide.domain.recorded.application import Application
 from podtide.domain.recorded.job_order import drawn_priorities
 from podtide.domain.rerun.behaviour import Behaviour
-from podtide.domain.rerun.dag_scheduler import DagScheduler
+from podtide.domain.rerun.dag_scheduler import RerunDagScheduler
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.plan import Plan
-from podtide.domain.rerun.rows import (
-    Agenda,
-    Due,
-    RerunExecutor,
-    RerunJob,
-    RerunKind,
-    RerunStage,
-    StagePhase,
-    Standing,
-    TaskSet,
-)
-from podtide.domain.rerun.task_scheduler import SHIFT, SLOT, TaskScheduler
+from podtide.domain.rerun.rows import RerunJob
+from podtide.domain.rerun.task_scheduler import RerunTaskScheduler
+from podtide.domain.scheduler.rows import Due, DueKind, ExecutorSlots, Stage, StagePhase, Standing, TaskSet
+from podtide.domain.scheduler.task_scheduler import SHIFT, SLOT
 
 
 def _horizon(stop: Millis, until: Millis) -> int:
@@ -44,11 +36,13 @@ def _horizon(stop: Millis, until: Millis) -> int:
     return ((min(stop, until) + 1) << SHIFT) - 1
 
 
-class Tasks(TaskScheduler):
+class Tasks(RerunTaskScheduler):
     """Tasks under way. ``grid``: a place on the allocation manager's timer; None: nothing is decided.
 
     ``dag``: the jobs and stages that they are of.
     """
+
+    dag: RerunDagScheduler
 
     def __init__(
         self,
@@ -61,8 +55,8 @@ class Tasks(TaskScheduler):
         thinks: bool = False,
         profiles_served: Mapping[ProfileId, int] | None = None,
     ) -> None:
-        super().__init__(plan, behaviour, app.turnaround_ms, seed, ledger, Agenda())
-        self.dag = DagScheduler(
+        super().__init__(plan, behaviour, app.turnaround_ms, seed, ledger)
+        self.dag = RerunDagScheduler(
             app,
             self,
             behaviour.boot_ms,
@@ -74,16 +68,7 @@ class Tasks(TaskScheduler):
         self.grid: Millis | None = None
         # Of a host that is taken back, or of a pod that is deleted, Spark does not say that the application caused it.
         self._losses_count = plan.kubernetes is None and plan.yarn is None and not plan.faults.spot_per_hour
-        self._cached: set[tuple[int, int]] = set()
         self.lacks = self.dag.output.lacks
-
-    def due(self) -> Millis:
-        """When something happens next by itself."""
-        heap, ends = self.heap, self.slot_end
-        while heap and ends[heap[0] & SLOT] != heap[0]:
-            heappop(heap)
-        first = heap[0] >> SHIFT if heap else NEVER
-        return min(first, self.agenda[0].at) if self.agenda else first
 
     def advance(self, until: Millis, slack: int) -> Millis:
         """Live up to and including ``until``, or up to the next place on the grid after something to decide upon.
@@ -235,42 +220,40 @@ class Tasks(TaskScheduler):
         """Whether a decision may depend on it."""
         what = due.what
         match due.kind:
-            case RerunKind.JOB:
+            case DueKind.JOB:
                 assert isinstance(what, RerunJob)
                 self.dag.start_job(what, due.at)
-            case RerunKind.SUBMIT:
-                assert isinstance(what, RerunStage)
+            case DueKind.SUBMIT:
+                assert isinstance(what, Stage)
                 self.dag.submit(what, due.at)
-            case RerunKind.READY:
+            case DueKind.READY:
                 assert isinstance(what, TaskSet)
                 self.enqueue(what)
                 self.offer(due.at)
-            case RerunKind.COMPLETE:
-                assert isinstance(what, RerunStage)
+            case DueKind.COMPLETE:
+                assert isinstance(what, Stage)
                 self.dag.complete(what, due.at)
-            case RerunKind.JOB_ENDS:
+            case DueKind.JOB_ENDS:
                 assert isinstance(what, RerunJob)
                 self.dag.end_job(what, due.at)
-            case RerunKind.COPY:
+            case DueKind.COPY:
                 assert isinstance(what, TaskSet)
                 return self._want_copy(what, due.task, due.at)
-            case RerunKind.RESUBMIT:
-                assert isinstance(what, RerunStage)
-                if what.phase is StagePhase.FAILED:
-                    what.phase = StagePhase.IDLE
-                    self.dag.want(what, due.at, lag_ms=0)
-            case RerunKind.UNPERSIST:
+            case DueKind.RESUBMIT:
+                assert isinstance(what, Stage)
+                self.dag.resubmit(what, due.at)
+            case DueKind.UNPERSIST:
                 self.say(stimuli.UnpersistRDD(due.at, due.task))
                 self._cached = {held for held in self._cached if held[1] != due.task}
-            case RerunKind.OPEN:
+            case DueKind.OPEN:
                 self.open(due.at)
-            case RerunKind.FETCH:
+            case DueKind.FETCH:
                 fetching = self.fetching.get(due.task)
                 if fetching is not None and fetching.at == due.at and self.slot_run[due.task] is what:
                     self._fetch_failed(due.task, due.at)
         return True
 
-    def _ended(self, slot: int, run: TaskSet, executor: RerunExecutor, at: Millis) -> bool:
+    def _ended(self, slot: int, run: TaskSet, executor: ExecutorSlots, at: Millis) -> bool:
         """A task of an attempt that needs a second look ended: a failure, a task with a copy, a zombie, a retry."""
         if slot in self.fetching:
             self._fetch_failed(slot, at)
@@ -278,9 +261,7 @@ class Tasks(TaskScheduler):
         index, spent = self.slot_index[slot], at - self.slot_began[slot]
         copy = run.copying.get(index) == slot
         executor.work_ms += spent
-        run.running -= 1
-        run.pool.running -= 1
-        self.running[run.profile] -= 1
+        self.runs_no_more(run)
         self.tasks_run += 1
         part = run.part(index)
         failed = bool(run.fails and run.fails.get(index)) and not copy
@@ -292,48 +273,22 @@ class Tasks(TaskScheduler):
         outcome = stimuli.TaskOutcome.FAILED if failed else stimuli.TaskOutcome.SUCCESS
         self.leave_slot(slot, executor, at, in_sum=False)
         if not failed:
-            if run.done[part] or run.stale:
+            if run.stale or not self.computed(run, index, executor):
                 executor.wasted_ms += spent
-            else:
-                run.done[part] = 1
-                run.stage.missing -= 1
-                before = self.lost.pop((run.stage.recorded.stage, part), None)
-                if before is not None:  # what was computed first has come to nothing
-                    self.ledger.worked(before[0], 0, before[1])
-                if run.holder is not None:
-                    run.holder[part] = executor.row
-                    run.stage.on.add(executor.row)
-                latest = run.stage.attempt
-                if latest is not None and latest is not run and not latest.zombie:
-                    self.computed_elsewhere(latest, part)
+            elif (before := self.lost.pop((run.stage, part), None)) is not None:
+                self.ledger.worked(before[0], 0, before[1])  # what was computed first has come to nothing
             self._end_copy(run, index, slot, at)
             if run.stores or run.reads:
                 self._store(run, executor, part, at)
         self.say(stimuli.TaskEnd(at, run.key[1], run.number, index, executor.id, copy, outcome))
         if failed and not run.zombie:
-            self._try_again(run, index, at, counts=True)
-        # An attempt that has nothing left to do is over, even if parts that are none of its own were lost meanwhile: then
-        # the stage is submitted once more (DAGScheduler.processShuffleMapStageCompletion).
-        stage, latest = run.stage, run.stage.attempt
-        over = latest is not None and not latest.zombie and not latest.running and not latest.waiting
-        if stage.phase is StagePhase.RUNNING and (over or not stage.missing):
-            self.dag.all_there(stage, at)
-        elif not stage.missing and stage.holder is None:
-            self.dag.done_by_others(stage, at)
+            self.try_again(run, index, at, counts=True)
+        self.look_at_stage(run, at)
         if run.barrier and failed:
             self.offer(at)
         self.offer_one(executor, at)
         self.note_phase(at)
         return True
-
-    def _try_again(self, run: TaskSet, index: int, at: Millis, *, counts: bool) -> None:
-        """A task of a live task set failed, or its executor did. ``counts``: against the failures that it may have."""
-        if run.barrier:
-            self.dag.barrier_failed(run, at)
-            return
-        if counts:
-            self.dag.count_failure(run, index)
-        self.give_back(run, index)
 
     def _fetch_failed(self, slot: int, at: Millis) -> None:
         """A task gives up fetching what it reads."""
@@ -349,20 +304,6 @@ class Tasks(TaskScheduler):
             self.offer(at)
         self.offer_one(executor, at)
         self.note_phase(at)
-
-    def _store(self, run: TaskSet, executor: RerunExecutor, part: int, at: Millis) -> None:
-        """A task cached its partitions where it ran, those that nobody held.
-
-        It is said once for each executor and RDD, which is all that matters to the listeners.
-        """
-        for cached in (*run.stores, *run.reads):
-            if self.is_held(cached, part):
-                continue
-            cached.holder[part] = executor.row
-            if (executor.row, cached.rdd) not in self._cached:
-                self._cached.add((executor.row, cached.rdd))
-                block = stimuli.RddBlock(cached.rdd, executor.row)
-                self.say(stimuli.BlockUpdated(at, executor.id, block, True, False))
 
     # speculative copies
 
@@ -411,7 +352,7 @@ class Tasks(TaskScheduler):
                 if self._barriers:
                     self.offer(at)
 
-    def remove(self, executor: RerunExecutor, at: Millis, *, lost: bool) -> None:
+    def remove(self, executor: ExecutorSlots, at: Millis, *, lost: bool) -> None:
         """The executor is gone, and with it what ran on it and what it held."""
         self.now = max(self.now, at)
         self.stop_offering(executor)
@@ -434,22 +375,8 @@ class Tasks(TaskScheduler):
         """The task sets under way that read cached partitions."""
         return [row.attempt for row in self.dag.readers if row.attempt is not None and row.phase is StagePhase.RUNNING]
 
-    def died(self, executor: RerunExecutor, at: Millis) -> None:
+    def died(self, executor: ExecutorSlots, at: Millis) -> None:
         """The executor was killed; the driver takes it for alive until it is told otherwise (``remove``)."""
         self.now = max(self.now, at)
         if executor.standing is Standing.LEAVING and not self.plan.shuffle_kept:
             self.dag.output.died(executor)
-
-    def _lose_task(self, slot: int, executor: RerunExecutor, at: Millis, *, counts: bool) -> None:
-        run, index = self.ends_in_vain(slot, at), self.slot_index[slot]
-        copy = self.copy_ends(slot)
-        self.slot_end[slot] = -1
-        self.slot_run[slot] = None
-        self.fetching.pop(slot, None)
-        executor.running -= 1
-        if not executor.running:
-            self.rests(executor, at)
-        self.say(stimuli.TaskEnd(at, run.key[1], run.number, index, executor.id, copy, stimuli.TaskOutcome.FAILED))
-        self.tasks_again += 1
-        if not run.zombie and not copy and not run.done[run.part(index)]:
-            self._try_again(run, index, at, counts=counts)

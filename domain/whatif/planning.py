@@ -55,7 +55,8 @@ from podtide.domain.recorded.application import Application
 from podtide.domain.recorded.lifetimes import CAME_UNASKED
 from podtide.domain.rerun.assumed_kubernetes import assumed_cluster
 from podtide.domain.rerun.behaviour import Behaviour
-from podtide.domain.rerun.plan import EXECUTORS_MAX, AnyCluster, FairPool, Plan, Variant
+from podtide.domain.rerun.plan import EXECUTORS_MAX, AnyCluster, Plan, Variant
+from podtide.domain.scheduler.rules import FairPool
 from podtide.domain.whatif.planning_executors import (
     PlannedExecutors,
     Scaling,

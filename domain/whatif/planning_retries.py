@@ -18,7 +18,7 @@ from podtide.domain.conf.scaling_config import DECOMMISSION
 from podtide.domain.conf.spark_conf import ConfError, SparkConf
 from podtide.domain.jvm.values import parse_boolean, parse_int, parse_time
 from podtide.domain.recorded.application import Application
-from podtide.domain.rerun.plan import RETRIES, Retries
+from podtide.domain.scheduler.rules import RETRIES, Retries
 
 TASK_FAILURES: Final = "spark.task.maxFailures"
 STAGE_ATTEMPTS: Final = "spark.stage.maxConsecutiveAttempts"

@@ -20,7 +20,8 @@ from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.spark_conf import ConfError, SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.domain.recorded.unknowns import nothing_to_run
-from podtide.domain.rerun.plan import AnyCluster, FairPool
+from podtide.domain.rerun.plan import AnyCluster
+from podtide.domain.scheduler.rules import FairPool
 from podtide.domain.whatif.summary import MAX_ERROR
 from podtide.entrypoints.whatif.run import RerunFunction, Study, refusal, study
 

@@ -22,7 +22,8 @@ from podtide.adapters.files.yarn_cluster import read_cluster
 from podtide.adapters.recording.records.decision_file import STDOUT, DecisionFileError, DecisionWriter
 from podtide.adapters.text.safe import display
 from podtide.adapters.views.whatif.model import Document
-from podtide.domain.rerun.plan import AnyCluster, FairPool
+from podtide.domain.rerun.plan import AnyCluster
+from podtide.domain.scheduler.rules import FairPool
 from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.summary import MAX_ERROR
 from podtide.entrypoints.common.output import Misused, UnreadableInput, misused, refused_as

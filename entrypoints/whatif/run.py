@@ -29,8 +29,9 @@ from podtide.domain.recorded.application import Application
 from podtide.domain.recorded.unknowns import holes, lost_parts, unknown_conf
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.outcome import RerunOutcome
-from podtide.domain.rerun.plan import AS_SIMULATED, AnyCluster, FairPool, Plan, Variant
+from podtide.domain.rerun.plan import AS_SIMULATED, AnyCluster, Plan, Variant
 from podtide.domain.rerun.rerun import rerun as run_again
+from podtide.domain.scheduler.rules import FairPool
 from podtide.domain.whatif.calibration import CALIBRATION
 from podtide.domain.whatif.fit_behaviour import fit
 from podtide.domain.whatif.misfit import misfit

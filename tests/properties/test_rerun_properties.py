@@ -20,8 +20,9 @@ from podtide.domain.protocol.stimuli import JobStage
 from podtide.domain.recorded.application import Application, Copy, Failure, RecordedJob, RecordedStage
 from podtide.domain.rerun.behaviour import Behaviour, Loss
 from podtide.domain.rerun.outcome import RerunOutcome
-from podtide.domain.rerun.plan import Faults, Plan, Retries
+from podtide.domain.rerun.plan import Faults, Plan
 from podtide.domain.rerun.rerun import rerun
+from podtide.domain.scheduler.rules import Retries
 from tests.support.rerun_play import (
     AT_ONCE,
     Ordered,

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -281,17 +282,25 @@ def test_a_fake_yarn_cluster(place: float) -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_fake_driver(place: float) -> None:
+    """It is looked at by what it says: a step that raises is taken back by living through all that was once more."""
     play = Play(map_reduce(12, 5))
     play.join("1", "2", "3")
     play.until(1)
     play.lose("2")
     state = play.state
-    for _ in range(30):
+    for step in range(30):
         at = drivers.due(state)
         if at == NEVER:
+            assert step > 6
             break
-
-        def step(old: Any, at: Millis = at) -> Any:
-            return drivers.advance(old, at)
-
-        state, _ = steps_of_a_fake(state, drivers.fork, step, place)
+        undisturbed, fork = (drivers.fork(state) for _ in "ab")
+        before = drivers.summary(state)
+        after, expected = drivers.advance(undisturbed, at)
+        lines = lines_of(partial(drivers.advance, fork, at))
+        with pytest.raises(Boom):
+            lines_of(partial(drivers.advance, state, at), 1 + int(place * (lines - 1)))
+        assert (drivers.due(state), drivers.summary(state)) == (at, before)
+        state, said = drivers.advance(state, at)
+        assert said == expected
+        assert drivers.summary(state) == drivers.summary(after)
+    assert drivers.done(state)

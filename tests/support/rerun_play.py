@@ -24,8 +24,8 @@ from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import ExecutorShape, Plan
 from podtide.domain.rerun.rerun import _Rerun, rerun
-from podtide.domain.rerun.rows import RerunExecutor, TaskSet
 from podtide.domain.rerun.tasks import Tasks
+from podtide.domain.scheduler.rows import ExecutorSlots, TaskSet
 from podtide.entrypoints.common.app_config import app_settings
 
 CONF: Final = from_mapping({}, "a test")
@@ -212,7 +212,7 @@ class WatchedTasks(Tasks):
         super().say(event)
         self.events.append(event)
 
-    def _lose_task(self, slot: int, executor: RerunExecutor, at: Millis, *, counts: bool) -> None:
+    def _lose_task(self, slot: int, executor: ExecutorSlots, at: Millis, *, counts: bool) -> None:
         self.alone += 1
         super()._lose_task(slot, executor, at, counts=counts)
         self.alone -= 1
@@ -228,7 +228,7 @@ class WatchedTasks(Tasks):
         super().kill_task(slot, at, copying=copying)
         self.alone -= 1
 
-    def _ended(self, slot: int, run: TaskSet, executor: RerunExecutor, at: Millis) -> bool:
+    def _ended(self, slot: int, run: TaskSet, executor: ExecutorSlots, at: Millis) -> bool:
         self.alone += 1
         matters = super()._ended(slot, run, executor, at)
         self.alone -= 1
@@ -295,7 +295,7 @@ class SingleTasks(WatchedTasks):
             executor = self.slot_executor[slot].id
             self._untold.append(stimuli.TaskEnd(planned, run.key[1], run.number, self.slot_index[slot], executor))
 
-    def start(self, attempt: TaskSet, executors: Sequence[RerunExecutor], began: Millis) -> None:
+    def start(self, attempt: TaskSet, executors: Sequence[ExecutorSlots], began: Millis) -> None:
         again = bool(attempt.again)
         self._name_begun()
         self._hushed += again

@@ -1,290 +1,261 @@
-"""What becomes of jobs and stages as tasks end and executors go: a small DAGScheduler.
+"""The jobs of a script on Spark's DAGScheduler (``scheduler.dag_scheduler``): how they begin and end, and what follows them.
 
-A job is its last stage and all that this one is made of; a stage whose output is there is skipped. Rules, as Spark 4.3.0 has
-them:
+A job has a stage for everything in its lineage, ancestors first. A stage that writes a shuffle belongs to the shuffle: as
+long as a job that uses it runs, the next one shares it, and for a later job it has another id; it is skipped if the output
+is still there. Output is forgotten when no job of the script can read it any more.
 
-- A stage is submitted when the outputs of all its parents are there, else its parents are, lowest id first. An attempt
-  computes the partitions that are missing when it is submitted.
-- With a map stage's last awaited task it is complete; if parts of its output were lost meanwhile, it begins another attempt,
-  else the stages that wait for it are submitted, the oldest job's first.
-- A failed fetch ends the stage attempt; its other tasks run on as zombies, and what they compute still counts.
-  ``RESUBMIT_MS`` later the stage is submitted again, its parents first. After ``stage_attempts_max`` attempts in a row that
-  ended so, the jobs that need the stage fail.
-- A job that fails takes its running stages with it, unless another job needs them; their tasks are killed. The result stage
-  of a job that succeeded has its remaining copies killed.
-
-Listener events come in the order in which Spark posts them: the last TaskEnd, StageCompleted, then StageSubmitted of the
-next stage, or JobEnd.
+A job that fails takes its running stages with it, unless another job needs them; their tasks are killed. The result stage
+of a job that succeeded has its remaining copies killed.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from collections import Counter
+from itertools import count
 from typing import Final
 
-from pyrsistent import pmap
-
-from podtide.domain.base.units import Millis
-from podtide.domain.fakes.driver import task_scheduler as tasks
-from podtide.domain.fakes.driver.jobs import close_job, open_job
-from podtide.domain.fakes.driver.rows import (
-    AttemptRow,
-    DagPhase,
-    DriverAgenda,
-    DriverExecutorRow,
-    DriverStageRow,
-    Ending,
-    Fate,
-    TaskRow,
-    attempt_key,
+from podtide.domain.base.randomness import Stream, draw, split
+from podtide.domain.base.units import DEFAULT_PROFILE, Millis
+from podtide.domain.fakes.driver.checks import Node
+from podtide.domain.fakes.driver.plan import ScriptPlan
+from podtide.domain.fakes.driver.rows import DriverJob, DriverStage, Ending
+from podtide.domain.fakes.driver.script import Cached
+from podtide.domain.protocol.stimuli import (
+    JobEnd,
+    JobStage,
+    JobStart,
+    ResourceProfileAdded,
+    StageSubmitted,
+    UnpersistRDD,
 )
-from podtide.domain.fakes.driver.script import Storage
-from podtide.domain.fakes.driver.tables import DriverTables
-from podtide.domain.protocol.stimuli import BlockUpdated, RddBlock, StageCompleted, StageSubmitted
+from podtide.domain.scheduler.dag_scheduler import DagScheduler
+from podtide.domain.scheduler.rows import NOT_KNOWN, DueKind, Pool, Stage, StagePhase, TaskSet
+from podtide.domain.scheduler.task_scheduler import TaskScheduler
 
-RESUBMIT_MS: Final[Millis] = 200
-"""DAGScheduler.RESUBMIT_TIMEOUT."""
-
-# stages
+_THINKS: Final = 2**64 - 2
+"""The key of the stream that think times are drawn from."""
 
 
-def start_job(tables: DriverTables, place: int, run: int, now: Millis) -> None:
-    """The driver's program runs a job of the script."""
-    submit(tables, open_job(tables, place, run, now), now)
+def of_script(row: Stage) -> DriverStage:
+    """A stage of a driver."""
+    assert isinstance(row, DriverStage)
+    return row
 
 
-def submit(tables: DriverTables, number: int, now: Millis) -> None:
-    """submitStage: the stage if its parents are there, else these first."""
-    todo = [number]
-    while todo:
-        one = todo.pop()
-        row = tables.stages[one]
-        if row.phase is not DagPhase.IDLE:
-            continue
-        missing = [parent for parent in row.parents if tables.missing[tables.stages[parent].array]]
-        if missing:
-            tables.stages.put(one, row._replace(phase=DagPhase.WAITING))
-            todo.extend(reversed(missing))
+class DriverDagScheduler(DagScheduler):
+    """Jobs under way. ``jobs``: all that started; ``ended``: the jobs of the script, by place, of which all runs have.
+
+    ``tally``: what happened, counted by name.
+    """
+
+    def __init__(self, plan: ScriptPlan, scheduler: TaskScheduler, seed: Stream, began: Millis) -> None:
+        self._rows: dict[int, DriverStage] = {}  # by shuffle; of a result stage by ~id
+        super().__init__(scheduler, self._rows)
+        self._plan = plan
+        self._seed = seed
+        self._began = began
+        self.tally: Counter[str] = Counter()
+        self.jobs: dict[int, DriverJob] = {}
+        self.jobs_in_all = len(plan.script.jobs)
+        self.runs_in_all = sum(job.times for job in plan.script.jobs)
+        self.ended: set[int] = set()
+        self._shuffles: dict[str, DriverStage] = {}  # by job, run and stage of the script
+        self._users: dict[str, int] = {}  # of each of these: jobs of the script that may still read it
+        self._cached: dict[int, list[int]] = {}  # RDDs to unpersist with a job's end (~: a run's)
+        self._announced = {DEFAULT_PROFILE}
+        self._stage_numbers, self._shuffle_numbers, self._rdd_numbers = count(), count(), count()
+        self._fifo = scheduler.pools[""] = Pool("")
+        for place, job in enumerate(plan.script.jobs):
+            if not job.after:
+                self.later(began + job.start_ms, DueKind.JOB, (place, 0))
+
+    # jobs
+
+    def start_job(self, place: int, run: int, now: Millis) -> None:
+        """The driver's program runs a job of the script: JobStart with all its stages, and the last one is submitted."""
+        self._announce_profiles(place, now)
+        number = len(self.jobs)
+        rows: dict[Node, DriverStage] = {}
+        for node in self._plan.lineages[place]:
+            rows[node] = self._stage_of(node, number, place, run, rows)
+        job = self.jobs[number] = DriverJob(number, place, run, now, tuple(rows.values()))
+        self.tally["jobs.started"] += 1
+        self.scheduler.say(JobStart(now, number, tuple(JobStage(row.id, row.shuffle) for row in job.rows)))
+        self.want(job.rows[-1], now)
+
+    def _announce_profiles(self, place: int, now: Millis) -> None:
+        """Profiles are known to the listeners before the first job that uses them."""
+        for profile in sorted(
+            {self._plan.stage(node).profile for node in self._plan.lineages[place]} - self._announced
+        ):
+            self._announced.add(profile)
+            row = self._plan.profiles[profile]
+            executor = tuple((resource, float(amount)) for resource, amount in row.executor)
+            self.scheduler.say(ResourceProfileAdded(now, profile, executor, row.task))
+
+    def _stage_of(self, node: Node, job: int, place: int, run: int, rows: dict[Node, DriverStage]) -> DriverStage:
+        """The stage that a job has for a stage of the script: a new one, another running job's, or one of old."""
+        plan, own = self._plan, node.job == place
+        script, own_run = plan.stage(node), run if own else 0
+        luck = split(split(split(self._seed, node.job), own_run), node.stage)
+        if script.writes_shuffle or node != plan.lineages[node.job][-1]:
+            name = f"{node.job}.{own_run}.{node.stage}"
+            row = self._shuffles.get(name)
+            if row is not None and row.jobs:
+                row.jobs.add(job)
+                return row
+            if row is None:
+                shuffle, number = next(self._shuffle_numbers), next(self._stage_numbers)
+                row = DriverStage(number, script.profile, script.tasks, shuffle, NOT_KNOWN, script=script, luck=luck)
+                self._rows[shuffle] = self._shuffles[name] = row
+                self._users[name] = 1 + plan.readers.get(node, 0)
+            else:
+                row.id, row.number = next(self._stage_numbers), 0
+                row.failed.clear()
         else:
-            _submit_missing_tasks(tables, one, row, now)
+            number = next(self._stage_numbers)
+            row = DriverStage(number, script.profile, script.tasks, None, NOT_KNOWN, script=script, luck=luck)
+            self._rows[~number] = row
+        row.jobs.add(job)
+        row.rank = job
+        row.parents = tuple(sorted((rows[parent] for parent in plan.parents[node]), key=lambda one: one.id))
+        for parent in row.parents:
+            if row not in parent.children:
+                parent.children.append(row)
+        if script.cached is not None and own:
+            self._cache(row, place, script.cached)
+        return row
 
+    def _cache(self, row: DriverStage, place: int, cached: Cached) -> None:
+        """A stage's RDD is marked as cached; it is unpersisted with the end of a job, of a run of its own job, or never."""
+        row.rdd = next(self._rdd_numbers)
+        if cached.until is not None:
+            until = self._plan.places[cached.until]
+            self._cached.setdefault(~place if until == place else until, []).append(row.rdd)
 
-def _submit_missing_tasks(tables: DriverTables, number: int, row: DriverStageRow, now: Millis) -> None:
-    script, attempt = tables.plan.stage(row), row.attempt + 1
-    tables.stages.put(number, row._replace(phase=DagPhase.RUNNING, attempt=attempt))
-    count = tables.missing[row.array]
-    tables.left.put(number, count)
-    tables.count("stage attempts")
-    partitions = None
-    if count < script.tasks:
-        partitions = tuple(at for at, holder in enumerate(tables.outputs[row.array]) if holder is None)
-    locality = None
-    if script.data is not None:
-        locality = tuple(map(script.data.of, range(count) if partitions is None else partitions))
-    tables.events.append(StageSubmitted(now, number, attempt, count, script.profile, locality))
-    if count:
-        tasks.submit(tables, AttemptRow(min(row.jobs), number, attempt, count, script.profile, partitions))
-    else:
-        _complete(tables, number, now)
+    def _close(self, job: DriverJob, ending: Ending, now: Millis) -> None:
+        """cleanupStateForJobAndIndependentStages, JobEnd, and what the script has follow."""
+        job.ended, job.ending = now, ending
+        for row in job.rows:
+            row.jobs.discard(job.number)
+            if row.jobs:
+                row.rank = min(row.jobs)
+                continue
+            if row.attempt is not None:
+                self.retire(row.attempt)
+            row.attempt, row.phase, row.rdd = None, StagePhase.IDLE, None
+            if row.shuffle is None:
+                self._forget(~row.id)
+        job.rows = ()
+        self.tally[f"jobs.{ending.value}"] += 1
+        self.scheduler.say(JobEnd(now, job.number))
+        self._follow(job, now)
 
-
-def _complete(tables: DriverTables, number: int, now: Millis) -> None:
-    """A map stage has nothing left to wait for."""
-    row = tables.stages[number]
-    _finish(tables, number, row, now)
-    row = tables.stages[number]
-    tables.stages.put(number, row._replace(failed=frozenset()))
-    if tables.missing[row.array]:
-        submit(tables, number, now)
-        return
-    for job in sorted(row.jobs):
-        if tables.jobs[job].stages[-1] == number:
-            close_job(tables, job, Ending.SUCCEEDED, now)
-    waiting = []
-    for one in {one for job in row.jobs for one in tables.jobs[job].stages}:
-        child = tables.stages.get(one)
-        if child is not None and child.phase is DagPhase.WAITING and number in child.parents:
-            waiting.append((min(child.jobs), one))
-            tables.stages.put(one, child._replace(phase=DagPhase.IDLE))
-    for _, one in sorted(waiting):
-        submit(tables, one, now)
-
-
-def _finish(
-    tables: DriverTables, number: int, row: DriverStageRow, now: Millis, phase: DagPhase = DagPhase.IDLE
-) -> None:
-    """markStageAsFinished: the latest attempt is over."""
-    tables.stages.put(number, row._replace(phase=phase))
-    tasks.retire(tables, attempt_key(number, row.attempt))
-    tables.events.append(StageCompleted(now, number, row.attempt))
-
-
-def resubmit(tables: DriverTables, now: Millis) -> None:
-    """resubmitFailedStages: all that failed are submitted again, the oldest job's first."""
-    failed = sorted((min(row.jobs), one) for one, row in tables.stages.items() if row.phase is DagPhase.FAILED)
-    for _, one in failed:
-        tables.stages.put(one, tables.stages[one]._replace(phase=DagPhase.IDLE))
-    for _, one in failed:
-        if one in tables.stages:
-            submit(tables, one, now)
-
-
-def _abort(tables: DriverTables, number: int, now: Millis) -> None:
-    """abortStage: the jobs that need the stage fail."""
-    for job in sorted(tables.stages[number].jobs):
-        _cancel(tables, job, now)
-        close_job(tables, job, Ending.FAILED, now)
-
-
-def _cancel(tables: DriverTables, job: int, now: Millis) -> None:
-    """cancelRunningIndependentStages."""
-    for number in sorted(tables.jobs[job].stages):
-        row = tables.stages[number]
-        if len(row.jobs) == 1 and (row.phase is DagPhase.RUNNING or row.failed):
-            for attempt in range(row.attempt + 1):
-                tasks.kill(tables, attempt_key(number, attempt), now)
-            _finish(tables, number, row, now)
-
-
-# tasks
-
-
-def task_over(tables: DriverTables, task: TaskRow, executor: DriverExecutorRow, now: Millis) -> None:
-    """handleTaskCompletion: a task ended by itself, or was killed. Its slot has been released."""
-    attempt = tasks.leave_set(tables, task)
-    if task.fate is Fate.SUCCESS:
-        _succeeded(tables, task, attempt, executor, now)
-        return
-    tasks.say_end(tables, task, executor, now)
-    tables.count("wasted_ms", now - task.began)
-    match task.fate:
-        case Fate.FAILURE:
-            tables.count("tasks.failed")
-            try_again(tables, task, attempt, now, counts=True)
-        case Fate.FETCH_FAILURE:
-            tables.count("tasks.fetch failed")
-            _fetch_failed(tables, task, now)
-        case _:
-            tables.count("tasks.killed")
-
-
-def _succeeded(
-    tables: DriverTables, task: TaskRow, attempt: AttemptRow, executor: DriverExecutorRow, now: Millis
-) -> None:
-    number, partition = task.stage, tasks.partition_of(attempt, task.task_index)
-    row = tables.stages.get(number)
-    rdd = tables.rdds.get(number)
-    if row is not None and rdd is not None:
-        cached = tables.plan.stage(row).cached
-        on_disk = cached is not None and cached.storage is Storage.DISK
-        tables.events.append(BlockUpdated(now, executor.executor, RddBlock(rdd, partition), True, on_disk))
-    tasks.say_end(tables, task, executor, now)
-    tables.count("tasks.succeeded")
-    if row is None:  # its job is over
-        tables.count("wasted_ms", now - task.began)
-        return
-    first = tables.outputs[row.array][partition] is None
-    tries = tables.again.get(row.array)
-    repeated = not first or (tries is not None and tries.get(partition, 0) & 1)
-    tables.count("wasted_ms" if repeated else "useful_ms", now - task.began)
-    key = attempt_key(number, row.attempt)
-    latest = tables.attempts.get(key)
-    awaited = first and latest is not None and _awaits(latest, partition)
-    if task.attempt < row.attempt and latest is not None and first and not latest.zombie:
-        index = index_of(latest, partition)
-        if index is not None:
-            tasks.computed_elsewhere(tables, key, latest, index)
-    elif latest is not None and task.attempt == row.attempt:
-        _clear(tables, key, latest, task.task_index)
-    if first or row.array >= 0:
-        tables.hold(row.array, partition, tables.holder(task))
-    if awaited:
-        tables.left.put(number, tables.left[number] - 1)
-    if row.array < 0:
-        if first and not tables.missing[row.array]:
-            _succeed(tables, number, now)
-    elif row.phase is DagPhase.RUNNING and not tables.left[number]:
-        _complete(tables, number, now)
-
-
-def index_of(attempt: AttemptRow, partition: int) -> int | None:
-    """A partition's place in a task set."""
-    if attempt.partitions is None:
-        return partition
-    place = bisect_left(attempt.partitions, partition)
-    return place if place < attempt.tasks and attempt.partitions[place] == partition else None
-
-
-def _awaits(attempt: AttemptRow, partition: int) -> bool:
-    """Whether the stage waits for a partition that nobody holds. What another attempt's task computed, and was lost
-    again, it does not wait for: it finds out when it is complete."""
-    index = index_of(attempt, partition)
-    return index is not None and index not in attempt.elsewhere
-
-
-def _clear(tables: DriverTables, key: int, attempt: AttemptRow, index: int) -> None:
-    """A task that succeeded in its own task set has no failures any more."""
-    if (attempt.failures or attempt.elsewhere) and (index in attempt.failures or index in attempt.elsewhere):
-        tables.attempts.put(
-            key,
-            attempt._replace(failures=attempt.failures.discard(index), elsewhere=attempt.elsewhere.discard(index)),
-        )
-
-
-def _succeed(tables: DriverTables, number: int, now: Millis) -> None:
-    """The last partition of a result stage is there: its job is done."""
-    row = tables.stages[number]
-    _finish(tables, number, row, now)
-    tables.stages.put(number, tables.stages[number]._replace(failed=frozenset()))
-    (job,) = row.jobs
-    _cancel(tables, job, now)
-    for attempt in range(row.attempt + 1):
-        tasks.kill(tables, attempt_key(number, attempt), now)
-    close_job(tables, job, Ending.SUCCEEDED, now)
-
-
-def try_again(tables: DriverTables, task: TaskRow, attempt: AttemptRow, now: Millis, *, counts: bool) -> None:
-    """A task failed, by itself or with its executor."""
-    row = tables.stages.get(task.stage)
-    if row is None:
-        return
-    note_try(tables, row.array, tasks.partition_of(attempt, task.task_index), lost=False)
-    if not attempt.zombie and tasks.failed(tables, attempt, task.task_index, counts=counts):
-        _abort(tables, task.stage, now)
-
-
-def note_try(tables: DriverTables, array: int, partition: int, *, lost: bool) -> None:
-    """One try more of a partition; ``lost``: it had succeeded."""
-    tries = tables.again.get(array, pmap())
-    before = tries.get(partition, 0)
-    tables.again.put(array, tries.set(partition, before + 2 | int(lost)))
-
-
-def _fetch_failed(tables: DriverTables, task: TaskRow, now: Millis) -> None:
-    row = tables.stages.get(task.stage)
-    if row is None:
-        return
-    tasks.retire(tables, attempt_key(task.stage, task.attempt))
-    if row.attempt != task.attempt:
-        return
-    row = row._replace(failed=row.failed | {task.attempt})
-    tables.stages.put(task.stage, row)
-    aborts = len(row.failed) >= tables.plan.script.stage_attempts_max
-    if row.phase is DagPhase.RUNNING:
-        _finish(tables, task.stage, row, now, DagPhase.IDLE if aborts else DagPhase.FAILED)
-        if not aborts:
-            tables.later(now + RESUBMIT_MS, DriverAgenda.RESUBMIT)
-    if aborts:
-        _abort(tables, task.stage, now)
-    elif row.phase in (DagPhase.RUNNING, DagPhase.FAILED):
-        _fail_with(tables, row)
-
-
-def _fail_with(tables: DriverTables, row: DriverStageRow) -> None:
-    """The parent that a failed stage misses first is submitted again with it, and not before."""
-    for parent in row.parents:
-        above = tables.stages[parent]
-        if tables.missing[above.array]:
-            if above.phase is DagPhase.IDLE:
-                tables.stages.put(parent, above._replace(phase=DagPhase.FAILED))
+    def _follow(self, job: DriverJob, now: Millis) -> None:
+        """The next run of a job, or what comes after its last one."""
+        plan, place = self._plan, job.place
+        script = plan.job(place)
+        for stage in range(len(script.stages)):
+            self._unused(f"{place}.{job.run}.{stage}", now)
+        self._unpersist(~place, now)
+        if job.run + 1 < script.times:
+            self.later(now + self._think(place, job.run + 1), DueKind.JOB, (place, job.run + 1))
             return
+        self._unpersist(place, now)
+        self.ended.add(place)
+        for node in plan.lineages[place]:
+            if node.job != place:
+                self._unused(f"{node.job}.0.{node.stage}", now)
+        for follower in plan.followers[place]:
+            if self.ended.issuperset(plan.before[follower]):
+                at = max(now + self._think(follower, 0), self._began + plan.job(follower).start_ms)
+                self.later(at, DueKind.JOB, (follower, 0))
+
+    def _think(self, place: int, run: int) -> Millis:
+        rng = split(split(split(self._seed, _THINKS), place), run)
+        return draw(rng, self._plan.job(place).think)[0]
+
+    def _unused(self, name: str, now: Millis) -> None:
+        """One job less may read a shuffle. With the last one it is forgotten, and cleaned if the script says so."""
+        row = self._shuffles.get(name)
+        if row is None:
+            return
+        self._users[name] -= 1
+        if not self._users[name]:
+            assert row.shuffle is not None
+            self._forget(row.shuffle)
+            del self._shuffles[name], self._users[name]
+            if self._plan.script.clean_ms is not None:
+                self.later(now + self._plan.script.clean_ms, DueKind.CLEAN, None, row.shuffle)
+
+    def _forget(self, key: int) -> None:
+        """Nobody will read what a stage made any more."""
+        row = self._rows.pop(key)
+        for parent in row.parents:
+            parent.children.remove(row)
+
+    def _unpersist(self, place: int, now: Millis) -> None:
+        for rdd in self._cached.pop(place, ()):
+            self.scheduler.say(UnpersistRDD(now, rdd))
+
+    def stop(self, now: Millis) -> None:
+        """The driver ends: its jobs end nowhere, and nothing more is said."""
+        for job in self.jobs.values():
+            if job.ended is None:
+                job.ended, job.ending = now, Ending.STOPPED
+                self.tally["jobs.stopped"] += 1
+                for row in job.rows:
+                    if row.attempt is not None:
+                        self.retire(row.attempt)
+
+    def name_of(self, job: DriverJob) -> str:
+        """What the script calls a job."""
+        return self._plan.job(job.place).name
+
+    # what Spark's rules ask
+
+    def is_needed(self, run: TaskSet) -> bool:
+        """Whether a job under way needs what a task set computes."""
+        row = of_script(run.stage)
+        return bool(row.jobs) and run.key[1] == row.id
+
+    def announce(self, attempt: TaskSet, tasks: int, at: Millis) -> None:
+        """Tell the listeners of an attempt, and where its tasks would like to run."""
+        row = of_script(attempt.stage)
+        self.tally["stage attempts"] += 1
+        data, locality = row.script.data, None
+        if data is not None:
+            locality = tuple(data.of(attempt.part(index)) for index in range(attempt.total))
+        self.scheduler.say(StageSubmitted(at, row.id, attempt.number, tasks, row.profile, locality))
+
+    def completed(self, row: Stage, at: Millis) -> None:
+        """The jobs that this is the last stage of are done."""
+        for number in sorted(of_script(row).jobs):
+            job = self.jobs[number]
+            if job.rows[-1] is row:
+                if row.holder is None:
+                    self._cancel(job, at)
+                self._close(job, Ending.SUCCEEDED, at)
+
+    def abort(self, row: Stage, why: str, at: Millis) -> None:  # noqa: ARG002 - nobody reads why
+        """abortStage: the jobs that need the stage fail."""
+        for number in sorted(of_script(row).jobs):
+            self._cancel(self.jobs[number], at)
+            self._close(self.jobs[number], Ending.FAILED, at)
+
+    def _cancel(self, job: DriverJob, now: Millis) -> None:
+        """cancelRunningIndependentStages."""
+        for row in sorted(job.rows, key=lambda row: row.id):
+            if len(row.jobs) == 1 and row.attempt is not None and (row.phase is StagePhase.RUNNING or row.failed):
+                self.retire(row.attempt)
+                self.scheduler.kill(row, now)
+                self.finish(row.attempt, now)
+                row.phase = StagePhase.IDLE
+
+    def pool_of(self, row: Stage) -> Pool:  # noqa: ARG002 - there is one
+        """First in, first out."""
+        return self._fifo
+
+    def is_under_way(self, row: Stage) -> bool:
+        """Whether a job under way needs it."""
+        return bool(of_script(row).jobs)

@@ -13,29 +13,28 @@ What cannot matter to it is not heard, so everything may be told.
 
 ``advance`` returns another state, and the one before it answers no more (``base.versioned.Stale``): whoever wants to go on
 twice from the same moment forks it (``fork``). A step costs what happens: a task about ten microseconds, whatever the
-number of executors. ``fakes.driver.task_scheduler`` and ``fakes.driver.dag_scheduler`` have the rules; docs/workload.md
-says what of Spark they leave out.
+number of executors. A fork, or a step that raises, costs what all the steps before it did. The rules are Spark's
+(``domain.scheduler``), as a rerun has them; docs/workload.md says what of Spark they leave out.
 """
 
 from __future__ import annotations
 
-import heapq
-from typing import Final, NamedTuple, Never, TypeAlias
+from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Final, NamedTuple, Self, TypeAlias
 
-from pyrsistent import PDeque, pdeque
+from pyrsistent import PDeque, PVector, pdeque, pvector
 
-from podtide.domain.base.randomness import stream
+from podtide.domain.base.randomness import Stream, stream
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis
-from podtide.domain.base.versioned import Exclusive
+from podtide.domain.base.versioned import Exclusive, Inside, UndoEntry
 from podtide.domain.fakes.checks import refuse
-from podtide.domain.fakes.driver import dag_scheduler as stages, task_scheduler as tasks
 from podtide.domain.fakes.driver.checks import problems
-from podtide.domain.fakes.driver.executor_losses import executor_lost
-from podtide.domain.fakes.driver.jobs import clean
-from podtide.domain.fakes.driver.rows import DriverAgenda, DriverExecutorRow, Ending, OfferState, PendingExecutorRow
+from podtide.domain.fakes.driver.plan import ScriptPlan
+from podtide.domain.fakes.driver.rows import Ending, PendingExecutorRow
 from podtide.domain.fakes.driver.script import Targets, Workload
-from podtide.domain.fakes.driver.tables import DriverTables, ScriptPlan
-from podtide.domain.fakes.tables import AgendaRow
+from podtide.domain.fakes.driver.task_scheduler import DriverTaskScheduler
 from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.executor_commands import (
@@ -67,7 +66,56 @@ _RELEVANT: Final = (
 )  # fmt: skip
 
 
-class DriverRun(Exclusive[DriverTables]):
+class DriverInside(Inside):
+    """The schedulers of a driver, and what they have lived through since it began: a copy lives through it again.
+
+    It remembers what it was told and something came of: a few words for each executor that ever was.
+    """
+
+    __slots__ = ("_begun", "_lived", "tasks")
+
+    def __init__(self, plan: ScriptPlan, seed: Stream, began: Millis) -> None:
+        self.undo_log = []
+        self._begun = plan, seed, began
+        self._lived: PVector[tuple[Millis, tuple[tuple[Millis, Word], ...]]] = pvector()
+        self.tasks = DriverTaskScheduler(plan, seed, began)
+
+    def live(self, words: Sequence[tuple[Millis, Word]], now: Millis) -> list[WorkloadEvent]:
+        """Live up to and including ``now``, hearing these words on the way; returns what is said."""
+        tasks, lived, heard = self.tasks, self._lived, []
+        self.undo_log.append((lived,))
+        for at, group in groupby(words, itemgetter(0)):
+            tasks.live(at - 1)
+            heard += [word for word in group if _take(tasks, word[1], at)]
+            tasks.offer_all(
+                at
+            )  # what is heard at once is taken in at once: nobody is offered a task who is about to go
+        tasks.live(now)
+        said: list[WorkloadEvent] = [*tasks.hear(), *_busy(tasks, now)]
+        if lived and not heard and not lived[-1][1]:
+            lived = lived.delete(len(lived) - 1)
+        self._lived = lived.append((now, tuple(heard)))
+        return said
+
+    def copy(self) -> Self:
+        """The same once more; costs what all that has happened did."""
+        twin = type(self)(*self._begun)
+        for now, words in self._lived:
+            twin.live(words, now)
+        twin.undo_log.clear()
+        return twin
+
+    def undo(self, log: Sequence[UndoEntry]) -> None:
+        """Go back to the end of the step before."""
+        for (lived,) in reversed(log):
+            self._lived = lived
+        self.tasks = self.copy().tasks
+
+    def recount(self) -> None:
+        """Nothing is derived."""
+
+
+class DriverRun(Exclusive[DriverInside]):
     """Jobs under way."""
 
     __slots__ = ()
@@ -104,16 +152,11 @@ def begin(workload: Workload, seed: int, now: Millis, rules: ProfileRules | None
     refuse(problems(workload, rules), 10)
     if isinstance(workload, Targets):
         return Asking(now, workload, now)
-    tables = DriverTables(ScriptPlan(workload, rules), stream(seed), now)
-    for place, job in enumerate(workload.jobs):
-        if not job.after:
-            tables.later(now + job.start_ms, DriverAgenda.JOB, place, 0)
-    tables.undo_log.clear()
-    return Playing(now, DriverRun(tables))
+    return Playing(now, DriverRun(DriverInside(ScriptPlan(workload, rules), stream(seed), now)))
 
 
 def fork(state: State) -> State:
-    """Return an independent state at the same moment. Costs one copy."""
+    """Return an independent state at the same moment: it lives through all that was once more."""
     return state if isinstance(state, Asking) else state._replace(run=DriverRun(state.run._tables.fork()))
 
 
@@ -138,7 +181,7 @@ def due(state: State) -> Millis:
     if isinstance(state, Asking):
         steps = state.script.steps
         return NEVER if state.stopped or state.position == len(steps) else state.began + steps[state.position][0]
-    first = state.run._tables.due()
+    first = state.run._tables.tasks.due()
     return min(first, state.words.left[0]) if state.words else first
 
 
@@ -146,8 +189,8 @@ def done(state: State) -> bool:
     """Whether all jobs have ended, or all targets are said. What is left may still end, or be cleaned up."""
     if isinstance(state, Asking):
         return due(state) == NEVER
-    tables = state.run._tables
-    return tables.stopped or len(tables.ended) == len(tables.plan.script.jobs)
+    tasks = state.run._tables.tasks
+    return tasks.stopped or len(tasks.dag.ended) == tasks.dag.jobs_in_all
 
 
 def advance(state: State, now: Millis) -> tuple[State, tuple[WorkloadEvent, ...]]:
@@ -160,22 +203,13 @@ def advance(state: State, now: Millis) -> tuple[State, tuple[WorkloadEvent, ...]
         return _ask(state, now)
     if due(state) > now:
         return state._replace(now=now), ()
-    events: list[WorkloadEvent] = []
-    with state.run.step() as tables:
-        tables.events = events  # type: ignore[assignment]  # listener events are all that the schedulers add
-        left, last = state.words, NEVER
-        while left and left.left[0] <= now:
-            at, word = left.left
-            if at != last:  # what is heard at once is taken in at once: nobody is offered a task who is about to go
-                tasks.offer_all(tables, last)
-                _live(tables, at - 1)
-            _take(tables, word, at)
-            left, last = left.popleft(), at
-        tasks.offer_all(tables, last)
-        _live(tables, now)
-        _say_busy(tables, events, now)
-        tables.events = []
-        return Playing(now, state.run.hand_over(DriverRun(tables)), left), tuple(events)
+    words, left = [], state.words
+    while left and left.left[0] <= now:
+        words.append(left.left)
+        left = left.popleft()
+    with state.run.step() as inside:
+        said = inside.live(words, now)
+        return Playing(now, state.run.hand_over(DriverRun(inside)), left), tuple(said)
 
 
 def _check(last: Millis, now: Millis) -> None:
@@ -192,108 +226,56 @@ def _ask(state: Asking, now: Millis) -> tuple[State, tuple[WorkloadEvent, ...]]:
     return state._replace(now=now, position=place), tuple(events)
 
 
-def _live(tables: DriverTables, until: Millis) -> None:
-    """All that happens by itself up to and including ``until``."""
-    heap = tables.heap
-    while (at := tables.due()) <= until:
-        _, serial = heapq.heappop(heap)
-        task = tables.tasks.get(serial)
-        if task is None:
-            due = tables.agenda.drop(serial)
-            assert due is not None
-            _happen(tables, due)
-        else:
-            executor = tables.executors[task.executor]
-            tasks.offer(tables, tasks.release(tables, serial, task), at)
-            stages.task_over(tables, task, executor, at)
-        if tables.wanting:
-            tasks.offer_all(tables, at)
-
-
-def _happen(tables: DriverTables, due: AgendaRow[DriverAgenda, Never]) -> None:
-    match due.kind:
-        case DriverAgenda.JOB:
-            stages.start_job(tables, due.a, due.b, due.at)
-        case DriverAgenda.RESUBMIT:
-            stages.resubmit(tables, due.at)
-        case _:
-            clean(tables, due.a, due.at)
-
-
-def _take(tables: DriverTables, word: Word, at: Millis) -> None:
-    if tables.stopped:
-        return
+def _take(tasks: DriverTaskScheduler, word: Word, at: Millis) -> bool:
+    """The driver is told something; returns whether anything came of it."""
+    if tasks.stopped:
+        return False
     match word:
         case CreatePod():
-            tables.pods.put(str(word.executor), PendingExecutorRow(word.profile, word.single_task))
+            tasks.pods[str(word.executor)] = PendingExecutorRow(word.profile, word.single_task)
         case RegisterExecutor():
-            known = tables.pods.get(word.executor)
+            known = tasks.pods.get(word.executor)
             single = known is not None and known.single_task
-            tables.pods.put(word.executor, PendingExecutorRow(word.profile, single, word.address))
+            tasks.pods[word.executor] = PendingExecutorRow(word.profile, single, word.address)
         case AnswerRegistration():
-            pod = tables.pods.drop(word.executor) or PendingExecutorRow()
-            if word.accepted and word.executor not in tables.names:
-                slots = tables.plan.slots.get(pod.profile, 0)  # no task of this script asks for another profile
-                slots = min(slots, 1) if pod.single_task else slots
-                tasks.join(
-                    tables,
-                    DriverExecutorRow(word.executor, pod.profile, slots, slots, OfferState.ACTIVE, at, pod.address),
-                )
+            pod = tasks.pods.pop(word.executor, None) or PendingExecutorRow()
+            if word.accepted and word.executor not in tasks.by_id:
+                slots = tasks.slots.get(pod.profile, 0)  # no task of this script asks for another profile
+                tasks.join(word.executor, pod.profile, min(slots, 1) if pod.single_task else slots, pod.address, at)
         case DecommissionExecutors():
             for executor in word.executors:
-                if executor in tables.names:
-                    tasks.stop_offering(tables, tables.names[executor], OfferState.LEAVING)
+                if executor in tasks.by_id:
+                    tasks.stop_offering(tasks.by_id[executor])
         case ExecutorDisconnected():
-            if word.address in tables.addresses:
-                tasks.stop_offering(tables, tables.addresses[word.address], OfferState.SILENT)
+            if word.address not in tasks.addresses:
+                return False
+            tasks.disconnect(tasks.addresses[word.address])
         case HeartbeatsStopped():
-            if word.executor in tables.names:
-                tasks.hang(tables, tables.names[word.executor], at)
+            if word.executor in tasks.by_id:
+                tasks.hang(tasks.by_id[word.executor], at)
         case Heartbeat():
-            if word.executor in tables.names:
-                tasks.go_on(tables, tables.names[word.executor], at)
+            return word.executor in tasks.by_id and tasks.go_on(tasks.by_id[word.executor], at)
         case RemoveExecutor():
-            tables.pods.drop(word.executor)
-            if word.executor in tables.names:
-                executor_lost(tables, tables.names[word.executor], word.reason, at)
+            tasks.pods.pop(word.executor, None)
+            if word.executor in tasks.by_id:
+                tasks.remove(tasks.by_id[word.executor], word.reason, at)
         case StopApplication():
-            _stop(tables, at)
+            tasks.stop(at)
         case _:
             raise AssertionError(f"{type(word).__name__} is not heard")
+    return True
 
 
-def _stop(tables: DriverTables, at: Millis) -> None:
-    """The driver ends: its jobs end nowhere, and nothing more is said."""
-    tables.stopped = True
-    for key, job in list(tables.jobs.items()):
-        if job.ended is None:
-            tables.jobs.put(key, job._replace(ended=at, ending=Ending.STOPPED))
-            tables.count("jobs.stopped")
-    for serial, task in list(tables.tasks.items()):
-        tasks.release(tables, serial, task)
-        tasks.leave_set(tables, task)
-        tables.count("tasks.stopped")
-    for key in list(tables.attempts):
-        tasks.retire(tables, key)
-    for key in list(tables.executors):
-        tasks.evict(tables, key, at)
-    tables.agenda.drop_all()
-    tables.wanting.clear()
-
-
-def _say_busy(tables: DriverTables, events: list[WorkloadEvent], now: Millis) -> None:
+def _busy(tasks: DriverTaskScheduler, now: Millis) -> list[ExecutorBusy]:
     """Which executors run tasks now and did not before, and the other way round."""
     busy: list[ExecutorId] = []
     idle: list[ExecutorId] = []
-    for key in sorted(tables.was_busy):
-        is_busy = bool(tables.aboard.get(key))
-        if is_busy != tables.was_busy[key]:
-            (busy if is_busy else idle).append(tables.executors[key].executor)
-    tables.was_busy.clear()
-    if busy:
-        events.append(ExecutorBusy(now, tuple(busy), True))
-    if idle:
-        events.append(ExecutorBusy(now, tuple(idle), False))
+    for row, before in sorted(tasks.was_busy.items()):
+        executor = tasks.executors[row]
+        if bool(executor.running) != before:
+            (idle if before else busy).append(executor.id)
+    tasks.was_busy.clear()
+    return [ExecutorBusy(now, tuple(some), is_busy) for some, is_busy in ((busy, True), (idle, False)) if some]
 
 
 class JobTimes(NamedTuple):
@@ -342,28 +324,28 @@ def summary(state: State) -> Summary:
     """What happened so far; of targets alone nothing does. Costs the jobs that started, and the executors that are there."""
     if isinstance(state, Asking):
         return Summary()
-    tables = state.run._tables
-    tally, script = tables.tally, tables.plan.script
-    here = sum(row.slots * (state.now - row.since) for row in tables.executors.values())
+    tasks = state.run._tables.tasks
+    tally, jobs = tasks.tally, tasks.dag.jobs
+    here = sum(executor.slots * (state.now - executor.since) for executor in tasks.by_id.values())
     return Summary(
         jobs=tuple(
-            JobTimes(script.jobs[row.place].name, row.run, key, row.began, row.first_task, row.ended, row.ending)
-            for key, row in sorted(tables.jobs.items())
+            JobTimes(tasks.dag.name_of(job), job.run, number, job.began, job.first_task, job.ended, job.ending)
+            for number, job in jobs.items()
         ),
-        jobs_waiting=sum(job.times for job in script.jobs) - len(tables.jobs),
-        stage_attempts=tally.get("stage attempts", 0),
-        tasks_succeeded=tally.get("tasks.succeeded", 0),
-        tasks_failed=tally.get("tasks.failed", 0),
-        tasks_lost=tally.get("tasks.lost", 0),
-        tasks_killed=tally.get("tasks.killed", 0),
-        tasks_resubmitted=tally.get("tasks.resubmitted", 0),
-        tasks_running=len(tables.tasks),
-        fetch_failures=tally.get("tasks.fetch failed", 0),
-        outputs_lost=tally.get("outputs.lost", 0),
-        outputs_moved=tally.get("outputs.moved", 0),
-        useful_ms=tally.get("useful_ms", 0),
-        wasted_ms=tally.get("wasted_ms", 0),
-        slot_ms=tally.get("slot_ms", 0) + here,
-        executors_joined=tally.get("executors.joined", 0),
-        executors_left=tally.get("executors.left", 0),
+        jobs_waiting=tasks.dag.runs_in_all - len(jobs),
+        stage_attempts=tally["stage attempts"],
+        tasks_succeeded=tally["tasks.succeeded"],
+        tasks_failed=tally["tasks.failed"],
+        tasks_lost=tally["tasks.lost"],
+        tasks_killed=tally["tasks.killed"],
+        tasks_resubmitted=tally["tasks.resubmitted"],
+        tasks_running=sum(tasks.running.values()),
+        fetch_failures=tally["tasks.fetch failed"],
+        outputs_lost=tally["outputs.lost"],
+        outputs_moved=tasks.dag.output.moved,
+        useful_ms=tally["useful_ms"],
+        wasted_ms=tally["wasted_ms"],
+        slot_ms=tally["slot_ms"] + here,
+        executors_joined=tally["executors.joined"],
+        executors_left=tally["executors.left"],
     )

@@ -1,20 +1,15 @@
-"""The rows of a driver: executors, tasks that run, task sets, stages, jobs. Immutable, each under an integer key."""
+"""The rows of a fake driver, besides the schedulers' own: stages and jobs of the script, executors to come."""
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum
-from typing import Final, NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
 
-from pyrsistent import PMap, PSet, pmap, pset
-
-from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
-
-ATTEMPTS_SHIFT: Final = 32
-
-
-def attempt_key(stage: int, attempt: int) -> int:
-    """The key of a stage attempt."""
-    return stage << ATTEMPTS_SHIFT | attempt
+from podtide.domain.base.randomness import Stream
+from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
+from podtide.domain.fakes.driver.script import ScriptStage
+from podtide.domain.scheduler.rows import Stage
 
 
 class PendingExecutorRow(NamedTuple):
@@ -25,106 +20,23 @@ class PendingExecutorRow(NamedTuple):
     address: str = ""
 
 
-class OfferState(IntEnum):
-    """Whether an executor is offered tasks."""
+@dataclass(slots=True, eq=False, kw_only=True)
+class DriverStage(Stage):
+    """A stage of the script. One that writes a shuffle is that shuffle's, whichever jobs use it.
 
-    ACTIVE = 0
-    LEAVING = 1  # decommissioning: what runs on it may end, nothing more starts
-    SILENT = 2  # its connection is lost: nothing more is heard of what runs on it
-
-
-class DriverExecutorRow(NamedTuple):
-    """An executor that the driver accepted. Its key says the order in which executors were. ``free``: of its ``slots``.
-
-    ``hung_at``: since when nothing goes on there, -1 while it does. It is offered tasks as before.
+    ``jobs``: those under way that need it; none: what still runs of it is for nobody. ``luck``: the stream that its tasks
+    branch off from. ``tries``: by partition, twice the tries before, and 1 if one succeeded. ``rdd``: what it caches.
     """
 
-    executor: ExecutorId
-    profile: ProfileId
-    slots: int
-    free: int
-    standing: OfferState
-    since: Millis
-    address: str
-    hung_at: Millis = -1
+    script: ScriptStage
+    luck: Stream
+    jobs: set[int] = field(default_factory=set)
+    tries: dict[int, int] = field(default_factory=dict)
+    rdd: int | None = None
 
-
-class Fate(IntEnum):
-    """How a task that runs will end."""
-
-    SUCCESS = 0
-    FAILURE = 1
-    FETCH_FAILURE = 2
-    KILLED = 3
-
-
-class TaskRow(NamedTuple):
-    """A task that runs. ``executor``: its key. ``task_index``: its place in its stage attempt."""
-
-    stage: int
-    attempt: int
-    task_index: int
-    executor: int
-    began: Millis
-    ends: Millis
-    fate: Fate
-
-
-Returned: TypeAlias = "tuple[int, Returned] | None"
-"""Indexes that wait again, the last one returned first."""
-
-
-class QueueRow(NamedTuple):
-    """What of a task set waits and runs. ``fresh``: from here on no index was ever started. ``pending`` counts."""
-
-    fresh: int
-    returned: Returned
-    pending: int
-    running: int
-
-
-class AttemptRow(NamedTuple):
-    """A stage attempt's task set. ``job``: the one it is queued for.
-
-    ``partitions``: the partition of each index, in order; None: the index itself. ``zombie``: nothing of it starts any more.
-    ``failures``: by index, those that count. ``elsewhere``: indexes whose partition another attempt's task computed.
-    """
-
-    job: int
-    stage: int
-    attempt: int
-    tasks: int
-    profile: ProfileId
-    partitions: tuple[int, ...] | None
-    zombie: bool = False
-    failures: PMap[int, int] = pmap()
-    elsewhere: PSet[int] = pset()
-
-
-class DagPhase(IntEnum):
-    """Where a stage is in the eyes of the DAG scheduler."""
-
-    IDLE = 0
-    WAITING = 1  # for its parents
-    RUNNING = 2
-    FAILED = 3  # a fetch failed; it is submitted again in a moment
-
-
-class DriverStageRow(NamedTuple):
-    """A stage of one job or more. ``array``: where its output is noted. ``place``, ``run``: of its job in the script.
-
-    ``attempt``: the latest (-1: none yet). ``failed``: attempts with a failed fetch since it last succeeded.
-    """
-
-    jobs: frozenset[int]
-    place: int
-    run: int
-    stage: int
-    array: int
-    parents: tuple[int, ...]
-    phase: DagPhase = DagPhase.IDLE
-    attempt: int = -1
-    failed: frozenset[int] = frozenset()
+    def note_try(self, part: int, *, lost: bool = False) -> None:
+        """One try more of a partition; ``lost``: it had succeeded."""
+        self.tries[part] = self.tries.get(part, 0) + 2 | int(lost)
 
 
 class Ending(Enum):
@@ -136,29 +48,16 @@ class Ending(Enum):
     RUNNING = "running"
 
 
-class DriverJobRow(NamedTuple):
-    """A job that started. ``first_task``: when its first task did. ``stages``: their ids, its final stage's last."""
+@dataclass(slots=True, eq=False)
+class DriverJob:
+    """A job that started. ``first_task``: when its first task did. ``rows``: its stages, the last one last; none when it
+    has ended."""
 
+    number: int
     place: int
     run: int
     began: Millis
-    stages: tuple[int, ...]
+    rows: tuple[DriverStage, ...]
     first_task: Millis | None = None
     ended: Millis | None = None
     ending: Ending = Ending.RUNNING
-
-
-class Holder(NamedTuple):
-    """Who computed a partition: the executor that holds it (its key; -1: a service), and the attempt (-1: it was moved)."""
-
-    executor: int
-    stage: int
-    attempt: int
-
-
-class DriverAgenda(IntEnum):
-    """What lies ahead besides the ends of tasks."""
-
-    JOB = 0  # a: the job's place, b: its run
-    RESUBMIT = 1
-    CLEAN = 2  # a: the shuffle

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from podtide.adapters.files.fair_scheduler import SIZE_MAX, FairSchedulerError, read_pools
-from podtide.domain.rerun.plan import FairPool
+from podtide.domain.scheduler.rules import FairPool
 
 SPARKS_OWN = """<?xml version="1.0"?>
 <!-- as in conf/fairscheduler.xml.template -->

@@ -11,7 +11,8 @@ from podtide.domain.protocol.stimuli import JobStage, StageSubmitted, TaskEnd, T
 from podtide.domain.recorded.application import Application, Failure
 from podtide.domain.rerun.behaviour import Behaviour, Loss
 from podtide.domain.rerun.outcome import RerunOutcome
-from podtide.domain.rerun.plan import Plan, Retries
+from podtide.domain.rerun.plan import Plan
+from podtide.domain.scheduler.rules import Retries
 from tests.support.rerun_play import AT_ONCE, Watched, app, behaviour, chain, dynamic, job, run, stage, static, told
 
 S: Millis = 1_000

@@ -20,9 +20,10 @@ from podtide.domain.recorded.application import Application, Copy, Failure, Reco
 from podtide.domain.rerun.behaviour import Behaviour, Loss, StartUp
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.outcome import RerunOutcome
-from podtide.domain.rerun.plan import FairPool, Faults, Plan
+from podtide.domain.rerun.plan import Faults, Plan
 from podtide.domain.rerun.rerun import rerun
 from podtide.domain.rerun.start_up import SharedStartUp
+from podtide.domain.scheduler.rules import FairPool
 from tests.support.rerun_play import (
     AT_ONCE,
     P1,

@@ -19,7 +19,8 @@ from podtide.domain.recorded.application import NO_TASK, Application, Failure, L
 from podtide.domain.recorded.lifetimes import CAME_UNASKED
 from podtide.domain.rerun.assumed_kubernetes import assumed_cluster, with_faults
 from podtide.domain.rerun.behaviour import Behaviour, StartUp
-from podtide.domain.rerun.plan import ExecutorShape, Faults, Plan, Retries, Variant
+from podtide.domain.rerun.plan import ExecutorShape, Faults, Plan, Variant
+from podtide.domain.scheduler.rules import Retries
 from podtide.domain.whatif.planning import plan, recorded_conf
 from tests.support.whatif_play import BEHAVIOUR, KUBERNETES, YARN, application
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from podtide.domain.base.units import Millis
-from podtide.domain.rerun.plan import FairPool, Variant
+from podtide.domain.rerun.plan import Variant
 from podtide.domain.rerun.rerun import rerun
+from podtide.domain.scheduler.rules import FairPool
 from podtide.entrypoints.whatif.logs import Ground, UsableLog, studied
 from podtide.entrypoints.whatif.run import ask, evaluate, planned, study
 from tests.support import commands

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from podtide.domain.base.randomness import Constant, Uniform
-from podtide.domain.fakes.driver.dag_scheduler import RESUBMIT_MS
 from podtide.domain.fakes.driver.rows import Ending
 from podtide.domain.fakes.driver.script import Jobs, Outputs, ScriptJob as Job, ScriptStage as Stage
 from podtide.domain.fakes.driver.task_scheduler import FETCH_FAILS_MS, KILL_MS
 from podtide.domain.protocol import stimuli
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.executor_commands import ExitReason
+from podtide.domain.scheduler.dag_scheduler import RESUBMIT_MS
 from tests.support.workload_play import CRASHED, DRAINED, KILLED, PREEMPTED, Play, S, map_reduce, one_job, secs
 
 

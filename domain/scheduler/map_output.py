@@ -17,26 +17,19 @@ from itertools import cycle
 
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol.stimuli import BlockUpdated, ShuffleDataBlock
-from podtide.domain.rerun.rows import (
-    FALLBACK,
-    NOBODY,
-    RerunExecutor,
-    RerunKind,
-    RerunStage,
-    StagePhase,
-    Standing,
-    TaskSet,
-)
-from podtide.domain.rerun.task_scheduler import TaskScheduler
+from podtide.domain.scheduler.rows import FALLBACK, NOBODY, DueKind, ExecutorSlots, Stage, StagePhase, Standing, TaskSet
+from podtide.domain.scheduler.task_scheduler import TaskScheduler
 
 
 class MapOutput:
-    """The map output of all stages. ``dead``: executors that are, and the driver has not noticed."""
+    """The map output of all stages. ``dead``: executors that are, and the driver has not noticed; ``moved``: partitions that
+    others took over."""
 
-    def __init__(self, stages: Mapping[int, RerunStage], scheduler: TaskScheduler) -> None:
+    def __init__(self, stages: Mapping[int, Stage], scheduler: TaskScheduler) -> None:
         self.stages = stages
-        self.plan = scheduler.plan
+        self.rules = scheduler.rules
         self.dead: set[int] = set()
+        self.moved = 0
         self._scheduler = scheduler
 
     def lacks(self, run: TaskSet) -> frozenset[int] | None:
@@ -47,7 +40,7 @@ class MapOutput:
         dead = frozenset(one for parent in parents for one in parent.on if one in self.dead)
         return dead or None
 
-    def died(self, executor: RerunExecutor) -> None:
+    def died(self, executor: ExecutorSlots) -> None:
         """The executor does not answer any more, and the driver has not noticed."""
         self.dead.add(executor.row)
         for row in self.stages.values():
@@ -57,22 +50,22 @@ class MapOutput:
                     continue
                 tear_readers(row)
 
-    def gone(self, executor: RerunExecutor, at: Millis, *, lost: bool) -> None:
+    def gone(self, executor: ExecutorSlots, at: Millis, *, lost: bool) -> None:
         """handleExecutorLost: the driver knows that the executor is gone, and those know it that wait for its blocks."""
-        plan = self.plan
+        rules = self.rules
         self.dead.discard(executor.row)
-        if not plan.shuffle_kept and not (plan.shuffle_migrates and not lost and self._migrate_output(executor, at)):
-            self.lose(executor, at, spares=plan.retries.spares_decommissioned and not lost)
-        wait = plan.retries.fetch_wait_ms
+        if not rules.shuffle_kept and not (rules.shuffle_migrates and not lost and self._migrate_output(executor, at)):
+            self.lose(executor, at, spares=rules.retries.spares_decommissioned and not lost)
+        wait = rules.retries.fetch_wait_ms
         for slot, fetching in self._scheduler.fetching.items():
             if executor.row in fetching.dead:
                 waits = -(-max(0, at - fetching.began) // wait) if wait else 0
                 ends = max(at, fetching.began + waits * wait)
                 if ends < fetching.at:
                     fetching.at = ends
-                    self._scheduler.agenda.later(ends, RerunKind.FETCH, self._scheduler.slot_run[slot], slot)
+                    self._scheduler.agenda.later(ends, DueKind.FETCH, self._scheduler.slot_run[slot], slot)
 
-    def _output_of(self, executor: RerunExecutor) -> Iterator[tuple[RerunStage, array[int], list[int]]]:
+    def _output_of(self, executor: ExecutorSlots) -> Iterator[tuple[Stage, array[int], list[int]]]:
         """The map output on an executor by stage: who holds each partition, and those that it held; it does no more."""
         for row in self.stages.values():
             holder = row.holder
@@ -80,24 +73,25 @@ class MapOutput:
                 row.on.discard(executor.row)
                 yield row, holder, [part for part, who in enumerate(holder) if who == executor.row]
 
-    def _migrate_output(self, executor: RerunExecutor, at: Millis) -> bool:
+    def _migrate_output(self, executor: ExecutorSlots, at: Millis) -> bool:
         """Others take over the map output of an executor that was told to go, in turn; False if it has nowhere to go."""
         peers = [one for one in self._scheduler.by_id.values() if one.standing is Standing.ACTIVE]
-        if not peers and not self.plan.shuffle_fallback:
+        if not peers and not self.rules.shuffle_fallback:
             return False
         turns = cycle(peers)
         for row, holder, parts in self._output_of(executor):
+            self.moved += len(parts)
             for part in parts:
                 peer = next(turns, None)
                 holder[part] = FALLBACK if peer is None else peer.row
-                if peer is not None and peer.row not in row.on:
-                    assert row.recorded.shuffle is not None
+                if peer is not None and (peer.row not in row.on or self._scheduler.each):
+                    assert row.shuffle is not None
                     row.on.add(peer.row)
-                    block = ShuffleDataBlock(row.recorded.shuffle)
+                    block = ShuffleDataBlock(row.shuffle)
                     self._scheduler.say(BlockUpdated(at, peer.id, block, valid=True, on_disk=True))
         return True
 
-    def lose(self, executor: RerunExecutor, at: Millis, *, repeats: bool = True, spares: bool = False) -> None:
+    def lose(self, executor: ExecutorSlots, at: Millis, *, repeats: bool = True, spares: bool = False) -> None:
         """Map output is lost. ``repeats``: tasks of running map stages that made it run again; ``spares``: whoever fails for
         it may fail as often as he likes."""
         for row, _, lost in self._output_of(executor):
@@ -107,10 +101,12 @@ class MapOutput:
             row.spares = spares
             running = row.attempt if row.phase is StagePhase.RUNNING else None
             if running is not None and not running.zombie and repeats:
+                under_way = self._scheduler.under_way(running)
                 for part in lost:
-                    self._scheduler.repeat(running, part, executor, at)
+                    if running.index(part) not in under_way:
+                        self._scheduler.repeat(running, part, executor, at)
 
-    def unregister(self, row: RerunStage, parts: Sequence[int], executor: RerunExecutor | None = None) -> None:
+    def unregister(self, row: Stage, parts: Sequence[int], executor: ExecutorSlots | None = None) -> None:
         """MapOutputTracker forgets about these partitions of a stage."""
         assert row.holder is not None
         for part in parts:
@@ -119,12 +115,12 @@ class MapOutput:
                 row.done[part] = 0
                 row.missing += 1
                 if executor is not None:
-                    self._scheduler.lost[row.recorded.stage, part] = executor.key, max(0, row.recorded.body_ms[part])
+                    self._scheduler.note_lost(row, part, executor)
         if row.attempt is not None:
             row.attempt.simple = False
         tear_readers(row)
 
-    def unregister_all(self, row: RerunStage) -> None:
+    def unregister_all(self, row: Stage) -> None:
         """unregisterAllMapAndMergeOutput: the stage has no output any more."""
         assert row.holder is not None
         held: dict[int, list[int]] = {}
@@ -141,7 +137,7 @@ def tear(run: TaskSet) -> None:
     run.torn, run.simple = True, False
 
 
-def tear_readers(row: RerunStage) -> None:
+def tear_readers(row: Stage) -> None:
     """The same of the task sets under way that read a stage's output."""
     for child in row.children:
         if child.phase is StagePhase.RUNNING and child.attempt is not None:
