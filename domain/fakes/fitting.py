@@ -106,3 +106,24 @@ def plain_sum(values: Iterable[float]) -> float:
 def share(part: int, whole: int) -> float:
     """A part of the whole, to six places; 0 of nothing."""
     return round(part / whole, 6) if whole else 0.0
+
+
+def rest(whole: DurationSample, part: DurationSample) -> Delay:
+    """What a whole takes beyond a part of it that is drawn by itself: of the mean and the spread that are left.
+
+    Both have samples.
+    """
+    mean = _mean(whole.values) - _mean(part.values)
+    variance = _variance(whole.values) - _variance(part.values)
+    if mean < 1 or variance <= 1:
+        return Constant(max(0, round(mean)))
+    return log_normal(mean, sqrt(variance))
+
+
+def _mean(values: Sequence[Millis]) -> float:
+    return sum(values) / len(values)
+
+
+def _variance(values: Sequence[Millis]) -> float:
+    mean = _mean(values)
+    return plain_sum((value - mean) ** 2 for value in values) / max(1, len(values) - 1)

@@ -8,9 +8,10 @@ Distributions are the samples' own quantiles; what cannot be seen stays at its d
   queue makes for each node, to less than a container, that is its size: nodes were full, and the queue all there was. Else
   it is the default, or what was seen on it at once.
 - The queue over time, who else was in it and what they took back: ``fakes.yarn.fit_queue``.
-- Localizing and starting cannot be told apart: ``localize`` and ``localized`` hold both and ``start`` is 0. The first
-  container on a node fetched the files; those that were launched once an executor had registered there found them; those in
-  between waited for the first and count for neither.
+- The first container on a node fetched the files; those that were launched once an executor had registered there found them;
+  those in between waited for the first and count for neither. What those that found them took is ``start`` (and
+  ``localized`` is 0), what the first took beyond it ``localize``, by mean and spread. Of less than ``STARTS_MIN`` that
+  found them starting is not told: ``localize`` and ``localized`` hold it, and ``start`` is 0.
 - A container that ended before its executor registered makes a death while starting, by its share; one that ended afterwards
   without having been given back makes one while running, by the executor-hours seen. Preemptions count only where the
   queue does not explain them, ends on a lost node not at all: the node's loss counts, by the hours of nodes.
@@ -31,7 +32,7 @@ from typing import Final, TypeAlias
 
 from podtide.domain.base.randomness import HOUR_MS, Constant
 from podtide.domain.base.units import Millis
-from podtide.domain.fakes.fitting import DurationSample, Evidence, Fitted, share
+from podtide.domain.fakes.fitting import DurationSample, Evidence, Fitted, rest, share
 from podtide.domain.fakes.yarn.description import (
     YARN,
     CallFault,
@@ -65,6 +66,9 @@ Observation: TypeAlias = (
 
 NOTHING: Final = Resource(0, 0)
 
+STARTS_MIN: Final = 5
+"""So many executors that found the files tell how long starting takes."""
+
 FAULTS_MAX: Final = 20
 """Kinds of failures that are told apart, by their exception and message; further ones count with the most frequent."""
 
@@ -84,9 +88,8 @@ UNSEEN: Final = (
     ("manager.dominant", ""),
     ("manager.expiry", ""),
     ("manager.mistakes", ""),
-    ("executors.start", "it is part of localize and localized"),
     ("executors.drain", ""),
-    ("executors.rpc", "it is part of localize and localized"),
+    ("executors.rpc", "it is part of start"),
     ("executors.silence", ""),
     ("executors.unreachable", ""),
     ("master.registers", ""),
@@ -378,10 +381,18 @@ def _executors(fitter: _Fitter, evidence: list[Evidence]) -> YarnExecutors:
     evidence.append(Evidence("executors.launch", fitter.launch.count))
     if fitter.launch.count:
         executors = replace(executors, launch=fitter.launch.delay())
-    evidence.append(Evidence("executors.localize", fitter.localize.count, "first containers on a node, start included"))
-    evidence.append(Evidence("executors.localized", fitter.localized.count, "later ones, start included"))
-    whole = fitter.localize if fitter.localize.count else fitter.localized
-    if whole.count:
+    evidence.append(Evidence("executors.localize", fitter.localize.count, "first containers on a node"))
+    evidence.append(Evidence("executors.localized", fitter.localized.count, "later ones"))
+    evidence.append(Evidence("executors.start", fitter.localized.count, "later ones, what they localize included"))
+    if fitter.localize.count and fitter.localized.count >= STARTS_MIN:
+        # Who comes when the files are there only starts; so starting is told from waiting for them.
+        executors = replace(
+            executors,
+            localize=rest(fitter.localize, fitter.localized),
+            localized=Constant(0),
+            start=fitter.localized.delay(),
+        )
+    elif (whole := fitter.localize if fitter.localize.count else fitter.localized).count:
         later = fitter.localized if fitter.localized.count else whole
         executors = replace(executors, localize=whole.delay(), localized=later.delay(), start=Constant(0))
     evidence.append(Evidence("executors.exit", fitter.exit.count, "from its release to the lost connection"))
