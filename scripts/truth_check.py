@@ -150,7 +150,9 @@ def compare(run: str, log: Path, driver: Path) -> Compared:
     same, kill_off = _matched(our_kills, their_kills)
     peaks = tuple(max((move.target for move in side.moves), default=0) for side in (ours, theirs))
     with open_log(str(log)) as source:
-        events = [line for piece in source.pieces() if isinstance(piece, Chunk) for line in piece.data.splitlines()]
+        events = [
+            line for piece in source.pieces() if isinstance(piece, Chunk) for line in bytes(piece.data).splitlines()
+        ]
     kept_real = kept_by_driver(events, lines, their_kills, replay.idle_ms)
     kept_ours = kept_by_replay(replay.records, replay.ended_ms)
     return Compared(

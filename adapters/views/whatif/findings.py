@@ -208,7 +208,7 @@ def sure(document: Document) -> str:
     again = ""
     time, work = compared_time(run, run), compared_executor_seconds(run, run)
     if time.low is not None and work.low is not None:
-        spans = [span(change(one.low), change(one.high)) for one in (time, work)]
+        spans = [f"{change(one.low)} to {change(one.high)}" for one in (time, work)]
         again = (
             f" Nine of ten real runs of it would differ from the simulated one by {spans[0]} in run time and by {spans[1]} "
             f"in executor-seconds: {fit}."

@@ -163,7 +163,7 @@ def test_how_sure(error: float, off: float, trust: Trust) -> None:
     found = document(replay=replay, unknowns=[{"what": "x"}])
     assert findings.trust(found) is trust
     assert trust is not Trust.MISFIT or "do not rely" in findings.sure(found)
-    assert f" and by {figures.span(figures.change(-0.01), figures.change(off))} in exec" in findings.sure(found)
+    assert f" and by {figures.change(-0.01)} to {figures.change(off)} in exec" in findings.sure(found)
     assert "1 thing the log does not tell" in findings.sure(found)
 
 
