@@ -9,7 +9,8 @@ after the other, and keeps of each run ``tests/truth/<application>/<config>/run<
   after the application's start; where executors start as a cluster's do (scripts/cluster_java.py), how long each waited.
 
 Runs that are there are left alone, so a recording that was broken off goes on where it was. A run that fails is named, and
-the next one begins. Let nothing else run meanwhile.
+the next one begins; so is one during which a virtual machine was not given its time, which is not kept. Let nothing else run
+meanwhile.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ TRUTH: Final = PROJECT / "tests" / "truth"
 DECISIONS: Final = "driver-decisions.log.zst"
 PRIORITY: Final = -10
 LIMIT_S: Final = 240
+STOLEN_MAX: Final = 0.03
+"""The share of the processors' time that others may take of a virtual machine: with more, a run tells of them."""
 ARCHIVED: Final = ("python_functions", "double3")
 """The run whose classes are archived: SQL, Python workers, a join of nothing."""
 
@@ -132,6 +135,22 @@ def manifest_of(
     }
 
 
+def processor_times() -> tuple[int, ...]:
+    """Of all processors, in ticks since the start, as Linux counts them by kind (the eighth: stolen); elsewhere nothing."""
+    try:
+        first = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0]
+    except OSError:
+        return ()
+    return tuple(map(int, first.split()[1:]))
+
+
+def stolen_share(before: Sequence[int], after: Sequence[int]) -> float:
+    """The share of the time in between that the host of a virtual machine gave to others."""
+    spent = [late - early for early, late in zip(before[:8], after[:8], strict=True)]
+    whole = sum(spent)
+    return spent[7] / whole if len(spent) == 8 and whole else 0.0
+
+
 def scrub_log(log: Path, target: Path, paths: dict[str, str]) -> list[str]:
     """Write the events of a rolled log as one file of one frame, without the machine; return its lines."""
     target.mkdir(parents=True)
@@ -164,11 +183,14 @@ class Recorder:
         app = APPS[wanted.application]
         # Drawn by executor: every run of an application meets the same luck, so that what differs is its config.
         delays = cluster_java.start_delays(wanted.application) if app.cluster_start else None
-        begun = time.monotonic()
+        begun, before = time.monotonic(), processor_times()
         place = self._truth / wanted.name
         with tempfile.TemporaryDirectory(prefix="run-", dir=self._work) as name:
             folder = Path(name)
             log, raw = self._run(folder, wanted, delays)
+            stolen = stolen_share(before, processor_times())
+            if stolen > STOLEN_MAX:
+                sys.exit(f"others took {stolen:.0%} of the processors' time: not kept")
             paths = {
                 **neutral_paths(log, folder, self._python),
                 str(self._home): "/opt/spark",
