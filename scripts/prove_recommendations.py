@@ -156,7 +156,7 @@ def main() -> int:
         work.mkdir(parents=True, exist_ok=True)
         recorder = Recorder(Path.cwd() / given.spark_python, work.resolve(), kept)
         rows = []
-        for one in all_advice():
+        for one in list(all_advice()):
             if not (kept / one.run.name).exists():
                 print(recorder.record(one.run), flush=True)
             manifest = json.loads((kept / one.run.name / "manifest.json").read_text(encoding="utf-8"))
