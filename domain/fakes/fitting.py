@@ -71,6 +71,11 @@ class DurationSample:
             return log_normal_of(values)
         return Quantiles(tuple((float(p), values[(p * last + 50) // 100]) for p in _PERCENTS))
 
+    def moments(self) -> tuple[float, float]:
+        """The mean and the variance of the samples; there is at least one."""
+        mean = sum(self.values) / len(self.values)
+        return mean, plain_sum((value - mean) ** 2 for value in self.values) / max(1, len(self.values) - 1)
+
     def median(self) -> Millis:
         """The middle of the samples (the upper one of two); there is at least one."""
         return sorted(self.values)[len(self.values) // 2]
@@ -108,22 +113,9 @@ def share(part: int, whole: int) -> float:
     return round(part / whole, 6) if whole else 0.0
 
 
-def rest(whole: DurationSample, part: DurationSample) -> Delay:
-    """What a whole takes beyond a part of it that is drawn by itself: of the mean and the spread that are left.
-
-    Both have samples.
-    """
-    mean = _mean(whole.values) - _mean(part.values)
-    variance = _variance(whole.values) - _variance(part.values)
-    if mean < 1 or variance <= 1:
-        return Constant(max(0, round(mean)))
-    return log_normal(mean, sqrt(variance))
-
-
-def _mean(values: Sequence[Millis]) -> float:
-    return sum(values) / len(values)
-
-
-def _variance(values: Sequence[Millis]) -> float:
-    mean = _mean(values)
-    return plain_sum((value - mean) ** 2 for value in values) / max(1, len(values) - 1)
+def rest(whole: DurationSample, mean: float, variance: float) -> Delay:
+    """What a whole takes beyond a part of this mean and variance that is drawn by itself; the whole has samples."""
+    mean_left, variance_left = (a - b for a, b in zip(whole.moments(), (mean, variance), strict=True))
+    if mean_left < 1 or variance_left <= 1:
+        return Constant(max(0, round(mean_left)))
+    return log_normal(mean_left, sqrt(variance_left))

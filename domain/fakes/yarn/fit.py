@@ -9,9 +9,10 @@ Distributions are the samples' own quantiles; what cannot be seen stays at its d
   it is the default, or what was seen on it at once.
 - The queue over time, who else was in it and what they took back: ``fakes.yarn.fit_queue``.
 - The first container on a node fetched the files; those that were launched once an executor had registered there found them;
-  those in between waited for the first and count for neither. What those that found them took is ``start`` (and
-  ``localized`` is 0), what the first took beyond it ``localize``, by mean and spread. Of less than ``STARTS_MIN`` that
-  found them starting is not told: ``localize`` and ``localized`` hold it, and ``start`` is 0.
+  those in between waited for the first. What those that found them took is ``start`` (and ``localized`` is 0), what the
+  first took beyond it ``localize``, by mean and spread. Where less than ``STARTS_MIN`` found them, those in between say
+  how starts spread, since they all began when the files were there, and the default says how long starts of such a
+  spread are. Where neither is seen starting is not told: ``localize`` and ``localized`` hold it, and ``start`` is 0.
 - A container that ended before its executor registered makes a death while starting, by its share; one that ended afterwards
   without having been given back makes one while running, by the executor-hours seen. Preemptions count only where the
   queue does not explain them, ends on a lost node not at all: the node's loss counts, by the hours of nodes.
@@ -28,11 +29,12 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import sqrt
 from typing import Final, TypeAlias
 
-from podtide.domain.base.randomness import HOUR_MS, Constant
+from podtide.domain.base.randomness import HOUR_MS, Constant, LogNormal
 from podtide.domain.base.units import Millis
-from podtide.domain.fakes.fitting import DurationSample, Evidence, Fitted, rest, share
+from podtide.domain.fakes.fitting import DurationSample, Evidence, Fitted, log_normal, plain_sum, rest, share
 from podtide.domain.fakes.yarn.description import (
     YARN,
     CallFault,
@@ -124,6 +126,7 @@ class _Fitter:
     calls: dict[int, Millis] = field(default_factory=dict)
     heartbeats: int = 0
     refusals: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    came_up: dict[str, list[Millis]] = field(default_factory=dict)  # by host: those that waited for its files
     launches: int = 0
     launches_failed: Counter[tuple[str, bool]] = field(default_factory=Counter)
     boxes: dict[str, _Box] = field(default_factory=dict)
@@ -245,6 +248,8 @@ class _Fitter:
         self.ready.add(box.container.host)
         if seen.address:
             self.addresses[seen.address] = container
+        if box.first is not False:
+            self.came_up.setdefault(box.container.host, []).append(seen.at)
         if box.first is not None:
             (self.localize if box.first else self.localized).add(seen.at - box.up)
 
@@ -276,12 +281,31 @@ class _Fitter:
             if box.registered is not None and box.notice is None:
                 self.lived_ms += self.last - box.registered
 
+    def spread_starts(self) -> tuple[LogNormal, float, float] | None:
+        """How long starts take by how far apart those came up that waited for the same files, with mean and variance."""
+        degrees = sum(len(times) - 1 for times in self.came_up.values())
+        if degrees < STARTS_MIN:
+            return None
+        squares = plain_sum(
+            (time - sum(times) / len(times)) ** 2 for times in self.came_up.values() for time in times
+        )  # fmt: skip
+        deviation = sqrt(squares / degrees)
+        whole, _ = self.localize.moments()
+        mean = min(deviation / _START_DEVIATION, _START_MAX * whole)
+        return (log_normal(mean, deviation), mean, deviation**2) if mean >= 1 else None
+
     def unexplained(self, times: Collection[Millis]) -> None:
         """Preemptions that the queue does not explain are deaths like others."""
         for at, registered in self.taken_back:
             if at in times:
                 (self.ended if registered else self.ended_early)[PREEMPTED] += 1
 
+
+_START_DEVIATION: Final = 0.415
+"""Of the default: the standard deviation of LogNormal(3 s, 5 s) as a share of its mean."""
+
+_START_MAX: Final = 0.8
+"""Starting is at most this part of what first containers take."""
 
 _LOST_NODE: Final = re.compile(r"released on a \*?lost\*? node")
 
@@ -383,14 +407,20 @@ def _executors(fitter: _Fitter, evidence: list[Evidence]) -> YarnExecutors:
         executors = replace(executors, launch=fitter.launch.delay())
     evidence.append(Evidence("executors.localize", fitter.localize.count, "first containers on a node"))
     evidence.append(Evidence("executors.localized", fitter.localized.count, "later ones"))
-    evidence.append(Evidence("executors.start", fitter.localized.count, "later ones, what they localize included"))
+    starts = sum(map(len, fitter.came_up.values())) + fitter.localized.count
+    evidence.append(Evidence("executors.start", starts, "later ones, or how far apart those on a node came up"))
     if fitter.localize.count and fitter.localized.count >= STARTS_MIN:
         # Who comes when the files are there only starts; so starting is told from waiting for them.
         executors = replace(
             executors,
-            localize=rest(fitter.localize, fitter.localized),
+            localize=rest(fitter.localize, *fitter.localized.moments()),
             localized=Constant(0),
             start=fitter.localized.delay(),
+        )
+    elif fitter.localize.count and (together := fitter.spread_starts()) is not None:
+        start, mean, variance = together
+        executors = replace(
+            executors, localize=rest(fitter.localize, mean, variance), localized=Constant(0), start=start
         )
     elif (whole := fitter.localize if fitter.localize.count else fitter.localized).count:
         later = fitter.localized if fitter.localized.count else whole
