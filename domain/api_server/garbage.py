@@ -13,8 +13,8 @@ the request's own ``now``. The rules are those of the garbage collector of kube-
 from __future__ import annotations
 
 from podtide.domain.api_server.json_values import FrozenObject, at, drop, put
-from podtide.domain.api_server.kind_rules import CLAIM_PROTECTION
 from podtide.domain.api_server.kinds import BY_RESOURCE, KINDS, NAMESPACES
+from podtide.domain.api_server.rules.kind_rules import CLAIM_PROTECTION
 from podtide.domain.api_server.state import CLAIM_MARK, Books, ObjectKey, claims_of, owners
 from podtide.domain.api_server.writes import FOREGROUND, ORPHAN, DeleteOptions, remove, settled
 

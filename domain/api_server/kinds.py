@@ -77,6 +77,10 @@ NAMESPACES: Final = _kind(
     "namespaces", "Namespace", "spec status", "status.phase", namespaced=False, short_names=("ns",), returned=True
 )
 
+QUOTAS: Final = _kind(
+    "resourcequotas", "ResourceQuota", "spec status", short_names=("quota",), subresources=("status",), returned=True
+)
+
 KINDS: Final = (
     _kind("configmaps", "ConfigMap", "data binaryData immutable", short_names=("cm",)),
     _kind(
@@ -117,6 +121,7 @@ KINDS: Final = (
         returned=True,
     ),
     PODS,
+    QUOTAS,
     _kind("secrets", "Secret", "data stringData type immutable", "type"),
     _kind(
         "serviceaccounts",

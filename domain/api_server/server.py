@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, assert_never
 
-from podtide.domain.api_server import garbage, patches, reads, writes
+from podtide.domain.api_server import garbage, patches, quotas, reads, writes
 from podtide.domain.api_server.discovery import discovered
 from podtide.domain.api_server.json_values import FrozenObject, Json, at, frozen, words
 from podtide.domain.api_server.kinds import BY_RESOURCE, NAMESPACES, PODS, ApiKind
@@ -130,6 +130,7 @@ def _answered(state: ApiState, books: Books, request: HttpRequest) -> ApiStep:
     if dry:
         return ApiStep(state, answer, ())
     garbage.collect(books)
+    quotas.keep_books(books, list(books.changes))
     return ApiStep(books.state(), answer, tuple(books.sent))
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from podtide.domain.api_server import kind_rules, metadata_rules
+from podtide.domain.api_server import quotas
 from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, at, drop, frozen, put, words
 from podtide.domain.api_server.kinds import NAMESPACES, PODS, ApiKind
 from podtide.domain.api_server.reads import integer
-from podtide.domain.api_server.shapes import well_shaped
+from podtide.domain.api_server.rules import kind_rules, metadata_rules
+from podtide.domain.api_server.rules.shapes import well_shaped
 from podtide.domain.api_server.state import Books, ObjectKey, key_of, kind_of
 from podtide.domain.api_server.statuses import (
     FieldFault,
@@ -103,6 +104,7 @@ def create(books: Books, kind: ApiKind, namespace: str, body: Json) -> FrozenObj
     _refuse(kind, name, faults)
     if books.find(kind, namespace, name) is not None:
         raise already_exists(kind, name)
+    quotas.check(books, kind, item)
     return books.write(ObjectKey(kind.resource, namespace, name), item)
 
 

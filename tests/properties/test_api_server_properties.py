@@ -37,6 +37,9 @@ class Clients(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.server = ApiPlay(ApiConfig(history_max=400))
+        self.server.call(
+            "POST", "resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "3", "cpu": "1k"}}}
+        )
         self.seen: dict[int, tuple[str, dict[str, int]]] = {}
 
     # writers
@@ -137,6 +140,13 @@ class Clients(RuleBasedStateMachine):
             assert isinstance(listed, dict)
             now = {one["metadata"]["name"]: int(one["metadata"]["resourceVersion"]) for one in listed["items"]}
             assert now == items
+
+    @invariant()
+    def a_quota_is_what_there_is(self) -> None:
+        used = self.server.call("GET", "resourcequotas/q")["status"]["used"]
+        pods = len(self.server.names("pods"))
+        assert pods <= 3
+        assert used == {"pods": str(pods), "cpu": str(pods)}
 
     @invariant()
     def the_indexes_are_those_of_the_objects(self) -> None:

@@ -365,6 +365,22 @@ SCRIPT: Final = (
     Ask("no collection", "DELETE", f"{HOME}/pods?labelSelector=app%3Dnobody"),
     Ask("claim away", "DELETE", f"{HOME}/persistentvolumeclaims/c"),
     Ask("later: claims", "GET", f"{HOME}/persistentvolumeclaims"),
+    # quotas
+    Ask(
+        "quota",
+        "POST",
+        f"{HOME}/resourcequotas",
+        {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "2", "requests.cpu": "1500m", "requests.memory": "4Gi"}}},
+    ),
+    Ask("later: quota counted", "GET", f"{HOME}/resourcequotas/q"),
+    Ask("q1", "POST", f"{HOME}/pods", pod("q1")),
+    Ask("later: quota used", "GET", f"{HOME}/resourcequotas/q"),
+    Ask("over quota", "POST", f"{HOME}/pods", pod("q2")),
+    Ask("nothing said", "POST", f"{HOME}/pods", pod("q2", volumes=[], containers=[{"name": "c", "image": "i:1"}])),
+    Ask("q1 ends", "PATCH", f"{HOME}/pods/q1/status", {"status": {"phase": "Succeeded"}}, MERGE),
+    Ask("later: quota free", "GET", f"{HOME}/resourcequotas/q"),
+    Ask("q2", "POST", f"{HOME}/pods", pod("q2")),
+    Ask("quota away", "DELETE", f"{HOME}/resourcequotas/q"),
     # the end of a namespace
     Ask("last pod", "POST", f"{HOME}/pods", pod("last", nodeName="n1")),
     Ask("namespace away", "DELETE", f"/api/v1/namespaces/{NS}"),

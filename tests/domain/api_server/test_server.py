@@ -357,6 +357,28 @@ def test_a_refused_collection_delete_changes_nothing() -> None:
     assert server.names("pods") == []
 
 
+@pytest.mark.parametrize(
+    "spec", [{"scopes": ["Terminating"]}, {"hard": {"requests.nvidia.com/gpu": "1"}}, {"hard": {"pods": "x"}}]
+)
+def test_a_quota_that_nobody_would_enforce_is_refused(spec: Any) -> None:
+    assert ApiPlay().refused("POST", "resourcequotas", cm("q") | {"spec": spec})[0] == 400
+
+
+def test_a_quota_counts_what_is_there_when_it_comes_and_when_its_bounds_change() -> None:
+    server = ApiPlay()
+    for name in ("p", "q"):
+        server.call("POST", "pods", pod(name))
+    server.call("POST", "resourcequotas", cm("bound") | {"spec": {"hard": {"count/pods": "9"}}})
+    server.call("PATCH", "pods/p/status", {"status": {"phase": "Failed"}})
+    watch = server.watch("resourcequotas")
+    server.call("PATCH", "resourcequotas/bound", {"spec": {"hard": {"pods": "2", "limits.memory": "9Gi"}}})
+    used = server.call("GET", "resourcequotas/bound")["status"]["used"]
+    assert used == {"count/pods": "2", "pods": "1", "limits.memory": "1408Mi"}
+    server.call("DELETE", "pods")
+    assert [kind for kind, _, _ in server.watched[watch]] == ["ADDED", "MODIFIED", "MODIFIED", "MODIFIED"]
+    assert server.call("GET", "resourcequotas/bound")["status"]["used"] == dict.fromkeys(used, "0")
+
+
 # what clients ask besides
 
 

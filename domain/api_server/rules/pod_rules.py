@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, at, drop, put, words
-from podtide.domain.api_server.metadata_rules import dns_label
+from podtide.domain.api_server.rules.metadata_rules import dns_label
 from podtide.domain.api_server.statuses import (
     FieldFault,
     bad_request,

@@ -107,6 +107,7 @@ _SHAPES: Final[Mapping[str, Any]] = {
         },
         "status": {"phase": "text", "capacity": _AMOUNTS},
     },
+    "resourcequotas": {"spec": {"hard": _AMOUNTS}, "status": {"hard": _AMOUNTS, "used": _AMOUNTS}},
     "persistentvolumes": {"spec": {"accessModes": ["text"], "capacity": _AMOUNTS}, "status": {"phase": "text"}},
     "leases": {"spec": {"holderIdentity": "text", "leaseDurationSeconds": "number", "leaseTransitions": "number"}},
     "events": {

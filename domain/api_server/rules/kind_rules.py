@@ -13,9 +13,18 @@ from typing import Any, Final
 
 from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, at, drop, put
 from podtide.domain.api_server.kinds import ApiKind
-from podtide.domain.api_server.metadata_rules import label_faults, subdomain
-from podtide.domain.api_server.pod_rules import begun_status, pod_change_faults, pod_defaults, pod_faults
-from podtide.domain.api_server.statuses import FieldFault, bad_request, not_allowed, not_one_of, required, wrong
+from podtide.domain.api_server.quotas import BOUNDS
+from podtide.domain.api_server.rules.metadata_rules import label_faults, subdomain
+from podtide.domain.api_server.rules.pod_rules import begun_status, pod_change_faults, pod_defaults, pod_faults
+from podtide.domain.api_server.statuses import (
+    FieldFault,
+    bad_request,
+    not_allowed,
+    not_one_of,
+    required,
+    unsupported,
+    wrong,
+)
 from podtide.domain.jvm.quantities import parse_quantity
 
 _DATA_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
@@ -253,9 +262,25 @@ def _event_defaults(item: FrozenObject) -> FrozenObject:
     return filled(item, defaults)
 
 
+def _quota_faults(item: FrozenObject) -> list[FieldFault]:
+    spec = item.get("spec") or EMPTY
+    strange = sorted(spec.keys() - {"hard"}) or sorted((spec.get("hard") or EMPTY).keys() - BOUNDS)
+    if strange:
+        raise unsupported(f'"{strange[0]}" in the spec of a ResourceQuota')
+    faults = []
+    for bound, text in sorted((spec.get("hard") or EMPTY).items()):
+        amount = parse_quantity(str(text))
+        if amount is None:
+            raise bad_request(f"spec.hard[{bound}]: quantities must match the regular expression '{_QUANTITY}'")
+        if amount < 0:
+            faults.append(wrong(f"spec.hard[{bound}]", str(text), "must be greater than or equal to 0"))
+    return faults
+
+
 _DEFAULTS: Final[Mapping[str, Rule]] = {
     "pods": pod_defaults,
     "services": _service_defaults,
+    "resourcequotas": _spec_defaults(),
     "secrets": _secret_defaults,
     "events": _event_defaults,
     "persistentvolumeclaims": _spec_defaults(volumeMode="Filesystem"),
@@ -265,6 +290,7 @@ _DEFAULTS: Final[Mapping[str, Rule]] = {
 _FAULTS: Final[Mapping[str, Callable[[FrozenObject], list[FieldFault]]]] = {
     "pods": pod_faults,
     "services": _service_faults,
+    "resourcequotas": _quota_faults,
     "secrets": _data_faults,
     "configmaps": _data_faults,
     "persistentvolumeclaims": _claim_faults,
