@@ -192,8 +192,8 @@ def _text(verdict: TuneVerdict, base: Row, runs: Sequence[TunedRun], request: Tu
     match verdict.reason:
         case Reason.SAVES:
             return (
-                f"It saves {percent(verdict.saving)} of the {what}, at least {percent(verdict.least)} in nine of ten runs, "
-                f"and takes {_longer(verdict.longer)}{over}, {_longest(verdict.longest)} in nine of ten runs."
+                f"In nine of ten runs it saves at least {percent(verdict.least)} of the {what} and takes "
+                f"{_longest(verdict.longest)}{over}."
             )
         case Reason.FASTER:
             saving = change(-verdict.saving)

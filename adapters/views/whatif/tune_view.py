@@ -130,7 +130,9 @@ class TuneView:
             page.bullet("·", escaped(advice.text, 1000), "bold")
             return
         page.bullet("→", escaped(advice.name, 500), "good")
-        page.bullet("·", escaped(advice.text, 1000))
+        picked = self.document.recommended
+        figured = "" if picked is None else f"{findings.standing(picked, self.document)} "
+        page.bullet("·", f"{figured}{escaped(advice.text, 1000)}")
         self._by_run()
         for place in [one for one in (DEFAULTS, SUBMIT, MANIFEST) if one in advice.lines]:
             page.blank()
@@ -146,7 +148,7 @@ class TuneView:
             one = run.recommended
             shares = (None,) * 3 if one is None else (one.runtime_share, one.runtime_share_worst, one.price_share)
             rows.append((escaped(run.log, LOG_MAX), *map(figures.change, shares)))
-        heads = ("", "run time", "worst seed", figures.MEASURES[self.measure])
+        heads = ("", "run time", "in nine of ten", figures.MEASURES[self.measure])
         page.grid(heads, rows, (False, True, True, True))
 
     def searched(self) -> None:

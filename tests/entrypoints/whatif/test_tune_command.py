@@ -44,7 +44,7 @@ def test_the_answer_for_people(asked: Any) -> None:
     assert "spark.dynamicAllocation.executorIdleTimeout  5s" in answer.out
     assert "--conf spark.dynamicAllocation.executorIdleTimeout=5s" in answer.out
     assert "SparkApplication" not in answer.out, "the application ran on YARN"
-    assert "It saves 39% of the executor-seconds" in answer.out
+    assert "In nine of ten runs it saves at least " in " ".join(answer.out.split())
     assert "10 configs, all of a grid" in answer.out
     assert "hush" not in answer.out
 
