@@ -93,7 +93,7 @@ def test_a_larger_stage_is_another_ones_shuffle() -> None:
     assert [stage.stage for stage in app.stages] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("application", ["join_of_unequal_sides", "killed_executors", "decommissioning"])
+@pytest.mark.parametrize("application", ["join_of_unequal_sides", "killed_executors"])
 def test_all_runs_of_an_application_have_the_same_tasks(application: str) -> None:
     """Real runs, some of which lost map output: how many tasks there were to do does not depend on it."""
     counts, repeated = set(), 0
