@@ -70,8 +70,8 @@ unit: domain outside plain-python
 
 # Coverage is counted where it is promised: of the domain, by its own tests and the answers of real Spark. Properties and
 # simulations go over the same lines thousands of times; counting them there would double their time and tell nothing new.
-# What is fitted from a recording is tested by what comes of it: whole clusters, recorded, fitted and played again.
-FITTED := tests/entrypoints/simulate/test_fitted_clusters.py
+# What is fitted from a recording is tested by what comes of it: a cluster, recorded and fitted.
+FITTED := tests/entrypoints/simulate/test_fit_yarn.py
 
 domain: $(STAMP)
 	$(PYTEST) tests/domain tests/conformance/test_conform.py $(FITTED) --cov --cov-report=term:skip-covered --cov-fail-under=95
