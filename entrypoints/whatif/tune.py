@@ -64,7 +64,7 @@ class TuneWish:
 @dataclass(frozen=True, slots=True)
 class Tuned:
     """What came of it. ``cases``: in their own order; ``answers``: for each candidate that is shown or on the frontier, by
-    case. What ran and what is recommended were watched: their answers have curve, stages and decisions."""
+    case. What ran, what is recommended and the knee were watched: their answers have curve, stages and decisions."""
 
     cases: tuple[UsableLog, ...]
     space: Space
@@ -133,8 +133,9 @@ def tune(
                 batch = talk.send(figures)
         except StopIteration as end:
             found: Found = end.value
-        if (row := found.verdict.recommended) is not None:
-            work.watch(row.candidate, run)
+        for row in (found.verdict.recommended, found.knee.row if found.knee else None):
+            if row is not None:
+                work.watch(row.candidate, run)
     shown = dict.fromkeys([row.candidate for row in (*found.shown, *found.frontier)])
     answers = {one: work.answers(one) for one in shown}
     return Tuned(tuple(cases), space, wish, measure, found, answers)

@@ -289,7 +289,7 @@ def document(
 
 
 def tune_document(candidates: int = 60) -> Document:
-    """What a tune adds: a frontier, a recommendation with lines to paste, and what was searched."""
+    """What a tune adds: a frontier, a recommendation with lines to paste, the knee, and what was searched."""
     made = document(points=2_000, moves=200)
     dice = random.Random(7)
     recorded = made["recorded"]
@@ -344,6 +344,12 @@ def tune_document(candidates: int = 60) -> Document:
                 "SparkApplication": "spec:\n  sparkConf:\n"
                 + "".join(f'    "{key}": "{value}"\n' for key, value in conf.items()),
             },
+        },
+        "knee": {
+            "name": best[0],
+            "text": "It keeps 90% of the saving.",
+            "lines": {"spark-defaults.conf": "spark.dynamicAllocation.maxExecutors 90\n"},
+            "caveats": ["What it costs is not sure."],
         },
         "searched": {
             "space": {

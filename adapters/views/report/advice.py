@@ -16,7 +16,7 @@ from podtide.adapters.views.report.markup import element, join, prose, visible
 from podtide.adapters.views.report.plots import Spot, frontier
 from podtide.adapters.views.report.sections import NOTES_MAX
 from podtide.adapters.views.whatif.figures import MEASURES, change, difference, money, number, percent, took, whole
-from podtide.adapters.views.whatif.findings import featured
+from podtide.adapters.views.whatif.findings import OwnedNote, featured, remarks
 from podtide.adapters.views.whatif.model import Document, PricesEntry, RecordedEntry, RunEntry, Searched
 from podtide.domain.rerun.plan import AS_RECORDED, AS_SIMULATED
 
@@ -58,18 +58,15 @@ def left_out(document: Document) -> list[Markup]:
 
 
 def notes(document: Document) -> list[Markup]:
-    """Remarks, each once; with whose it is where it is not everybody's."""
-    runs = (document.self_replay, *document.variants)
-    whose: dict[str, list[str]] = {note: [] for note in document.notes}
-    for one in runs:
-        for note in one.notes:
-            whose.setdefault(note, []).append(visible(one.name, 60))
-    remarks = []
-    for note, names in whose.items():
-        everybody = not names or len(names) == len(runs) or note in document.notes
-        more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
-        remarks.append(note if everybody else f"{note} ({'; '.join(names[:NAMES_SHOWN])}{more})")
-    return [prose(one, 600) for one in remarks]
+    """Remarks, each with whose it is where it is not everybody's."""
+    return [prose(_signed(one), 600) for one in remarks(document)]
+
+
+def _signed(one: OwnedNote) -> str:
+    if not one.names:
+        return one.text
+    more = f" and {len(one.names) - NAMES_SHOWN:,} more" if len(one.names) > NAMES_SHOWN else ""
+    return f"{one.text} ({'; '.join(visible(name, 60) for name in one.names[:NAMES_SHOWN])}{more})"
 
 
 def frontier_chart(document: Document) -> Markup:
@@ -88,6 +85,7 @@ def frontier_chart(document: Document) -> Markup:
         return money(value, currency, scale=scale) if priced else number(value if hours else round(value))
 
     front, picked = set(document.frontier), document.recommendation.name if document.recommendation else None
+    knee = document.knee.name if document.knee else None
     spots = []
     if (value := paid(recorded)) is not None:
         text = f"as recorded\n{took(recorded.runtime_s)}, {amount(value)}"
@@ -98,7 +96,7 @@ def frontier_chart(document: Document) -> Markup:
             continue
         kind = (
             "simulated" if one is base else "recommended" if one.name == picked else "static" if one.static is not None
-            else "front" if one.name in front else "other"
+            else "front" if one.name in front or one.name == knee else "other"
         )  # fmt: skip
         label = AS_SIMULATED if one is base else one.name
         text = (

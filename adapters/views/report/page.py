@@ -30,10 +30,11 @@ from podtide.adapters.text.format import count
 from podtide.adapters.views.report import advice, bars, markup, plots, sections, variants
 from podtide.adapters.views.report.decisions import kept, words_of
 from podtide.adapters.views.report.executors_chart import executors_chart
-from podtide.adapters.views.report.markup import join, trusted, visible
+from podtide.adapters.views.report.markup import join, prose, trusted, visible
 from podtide.adapters.views.report.style import page_style, resource
 from podtide.adapters.views.whatif import figures, findings
 from podtide.adapters.views.whatif.findings import headlines
+from podtide.adapters.views.whatif.memory import memory_lines
 from podtide.adapters.views.whatif.model import Document, read
 
 SIZE_MAX: Final = 2_000_000
@@ -75,6 +76,7 @@ def page(document: Document) -> str:
         "page.html",
         document=document,
         words=headlines(document),
+        memory=[prose(line, 1000) for line in memory_lines(document)],
         kind="tune" if document.command == "tune" else "what-if",
         title=visible(document.app.name or document.app.id or "an application", 80),
         policy=policy,

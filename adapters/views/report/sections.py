@@ -14,16 +14,7 @@ from podtide.adapters.text.format import moment
 from podtide.adapters.views.report.bars import Amounts, Bar
 from podtide.adapters.views.report.markup import element, name, visible
 from podtide.adapters.views.whatif.figures import CAUSES, LIMITS, executor_seconds, money, number, percent, took, whole
-from podtide.adapters.views.whatif.findings import (
-    Trust,
-    about,
-    featured,
-    incomplete,
-    money_range,
-    number_range,
-    time_range,
-    trust,
-)
+from podtide.adapters.views.whatif.findings import about, featured, money_range, number_range, time_range
 from podtide.adapters.views.whatif.model import Document, RunEntry, StageEntry
 
 STAGES_FIRST: Final = 12
@@ -54,19 +45,6 @@ def facts(document: Document) -> list[str]:
         about(document),
     )
     return [one for one in listed if one]
-
-
-def warnings(document: Document) -> list[str]:
-    """Why no decision is to be taken from the figures, if so, and what is missing of the log."""
-    if document.refused:
-        return [" ".join(document.refused), *incomplete(document)]
-    if trust(document) is not Trust.MISFIT:
-        return list(incomplete(document))
-    bound = percent(document.max_error)
-    return [
-        f"The model does not fit this run: its own error is beyond {bound}. Take no decision from the figures below.",
-        *incomplete(document),
-    ]
 
 
 def key_figures(document: Document) -> list[tuple[str, str, str]]:

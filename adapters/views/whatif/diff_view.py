@@ -18,14 +18,14 @@ from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.whatif.diff_document import ComparedRow, DiffBreach, DiffDocument, DiffRow, DiffStatus
 from podtide.adapters.views.whatif.figures import UNKNOWN, change, money, number, percent, took, whole
+from podtide.adapters.views.whatif.findings import OwnedNote
 from podtide.adapters.views.whatif.model import OwnErrorEntry
-from podtide.adapters.views.whatif.view import remarks
+from podtide.adapters.views.whatif.view import show_remarks
 from podtide.domain.whatif.comparison import Metric
 
 ROWS_SHOWN: Final = 200
 SETTINGS_SHOWN: Final = 30
 BREACHES_SHOWN: Final = 20
-NOTES_SHOWN: Final = 20
 NAME_MAX: Final = 32
 LOG_MAX: Final = 4_000
 
@@ -202,7 +202,7 @@ class DiffView:
         common = [note for note in document.notes if not document.defaults_only or "defaults only" not in note]
         own = (one.notes for one in document.applications if isinstance(one, ComparedRow))
         notes = dict.fromkeys([*common, *(note.note for several in own for note in several)])
-        remarks(self.page, list(notes), NOTES_SHOWN)
+        show_remarks(self.page, [OwnedNote(note) for note in notes])
 
 
 def _app_name(one: DiffRow) -> str:

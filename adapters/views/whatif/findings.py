@@ -35,6 +35,7 @@ from podtide.adapters.views.whatif.figures import (
 )
 from podtide.adapters.views.whatif.memory import memory_headline
 from podtide.adapters.views.whatif.model import Document, Range, RunEntry
+from podtide.domain.rerun.plan import AS_SIMULATED
 
 CLOSE: Final = 0.10
 FAIR: Final = 0.25
@@ -82,6 +83,13 @@ class Trust(Enum):
     FAIR = "fair"
     ROUGH = "rough"
     MISFIT = "does not fit"
+
+
+class OwnedNote(NamedTuple):
+    """A note. ``names``: of the runs that it is about; none: everybody."""
+
+    text: str
+    names: tuple[str, ...] = ()
 
 
 class Headlines(NamedTuple):
@@ -167,7 +175,9 @@ def changing(document: Document) -> str:
         text = advice.text.strip()
         if picked is None:
             return text or "Nothing is worth changing."
-        return f"Use {picked.name}: {standing(picked, document)} {text}".strip()
+        beside = document.variant(document.knee)
+        nearly = "" if beside is None else f" Nearly as cheap and faster: {beside.name}: {standing(beside, document)}"
+        return f"Use {picked.name}: {standing(picked, document)} {text}{nearly}".strip()
     done = [one for one in document.variants if one.unfinished is None]
     if not document.variants:
         return "No other config was asked for."
@@ -216,6 +226,41 @@ def sure(document: Document) -> str:
     ranges = " Ranges hold nine of ten real runs; they are calibrated on forecasts of real runs."
     unknown = f" {count(len(document.unknowns), 'thing')} the log does not tell." if document.unknowns else ""
     return f"The recorded config, simulated, is off by {distance}.{again}{ranges}{unknown}"
+
+
+def warnings(document: Document) -> tuple[str, ...]:
+    """Why no decision is to be taken from the figures, if so, and what is missing of the log."""
+    missing = incomplete(document)
+    if document.refused:
+        return (" ".join(document.refused), *missing)
+    if trust(document) is not Trust.MISFIT:
+        return missing
+    bound = percent(document.max_error)
+    return (
+        f"The model does not fit this run: its own error is beyond {bound}. Take no decision from the figures below.",
+        *missing,
+    )
+
+
+def remarks(document: Document) -> tuple[OwnedNote, ...]:
+    """What is odd, each once; with whose it is where it is not everybody's."""
+    runs = (document.self_replay, *document.variants)
+    whose: dict[str, dict[str, None]] = {note: {} for note in document.notes}
+    for one in runs:
+        for note in one.notes:
+            whose.setdefault(note, {})[one.name] = None
+    everybody = {note for note, names in whose.items() if len(names) == len(runs)} | set(document.notes)
+    return tuple(OwnedNote(note, () if note in everybody else tuple(names)) for note, names in whose.items())
+
+
+def caveats(document: Document, run: RunEntry) -> tuple[str, ...]:
+    """What is to be known before a variant is taken over: what holds for every figure, and what is said of this one."""
+    rough = (
+        (f"The forecast of the config {AS_SIMULATED} is rough: only large differences can be told.",)
+        if trust(document) is Trust.ROUGH
+        else ()
+    )
+    return tuple(dict.fromkeys([*warnings(document), *rough, *run.notes]))
 
 
 def incomplete(document: Document) -> tuple[str, ...]:
@@ -326,13 +371,14 @@ def about(document: Document) -> str:
 
 
 def featured(document: Document, most: int) -> tuple[RunEntry, ...]:
-    """The variants to show where there is room for few: recommended, on the frontier, static, then the others in order."""
+    """The variants to show where there is room for few: recommended and the knee, on the frontier, static, then the others
+    in order."""
     front = set(document.frontier)
-    name = document.recommendation.name if document.recommendation else None
+    names = {one.name for one in (document.recommendation, document.knee) if one is not None}
 
     def rank(at_and_run: tuple[int, RunEntry]) -> tuple[int, int]:
         at, run = at_and_run
-        first = 0 if run.name == name else 1 if run.name in front else 2 if run.static is not None else 3
+        first = 0 if run.name in names else 1 if run.name in front else 2 if run.static is not None else 3
         return first, at
 
     ranked = sorted(enumerate(document.variants), key=rank)[:most]

@@ -272,7 +272,8 @@ class MemoryEntry(Struct, frozen=True, kw_only=True):
 
 
 class Recommendation(Struct, frozen=True):
-    """What to change; no ``name``: nothing is worth changing. ``lines``: text to paste, by where it goes."""
+    """What to change; no ``name``: nothing is worth changing. ``lines``: text to paste, by where it goes; ``caveats``: what
+    is to be known before it is pasted."""
 
     name: str | None = None
     reason: str = ""
@@ -281,6 +282,7 @@ class Recommendation(Struct, frozen=True):
     static: int | None = None
     saving: dict[str, str | float] = {}
     lines: dict[str, str] = {}
+    caveats: tuple[str, ...] = ()
 
 
 class Searched(Struct, frozen=True):
@@ -328,7 +330,7 @@ class Document(Struct, frozen=True, kw_only=True):
     """Everything that a what-if or a tune has to say; the fields from ``frontier`` on are those of a tune alone.
 
     ``runs``: with several of them every figure is a mean. ``measure``: what a tune minimised besides time: cost,
-    executor_seconds or core_hours.
+    executor_seconds or core_hours. ``knee``: nearly as cheap as the recommendation, no slower than it ran, and faster.
     """
 
     schema: int = SCHEMA
@@ -349,6 +351,7 @@ class Document(Struct, frozen=True, kw_only=True):
     within: Share | None = None
     worth: Share | None = None
     recommendation: Recommendation | None = None
+    knee: Recommendation | None = None
     searched: Searched | None = None
     runs: Annotated[tuple[OneRun, ...], Meta(max_length=RUNS_MAX)] = ()
     unusable: tuple[UnusableEntry, ...] = ()
@@ -361,7 +364,11 @@ class Document(Struct, frozen=True, kw_only=True):
     @property
     def recommended(self) -> RunEntry | None:
         """The variant that is recommended, if one is."""
-        name = self.recommendation.name if self.recommendation else None
+        return self.variant(self.recommendation)
+
+    def variant(self, advice: Recommendation | None) -> RunEntry | None:
+        """The variant that an advice names, if it names one."""
+        name = advice.name if advice else None
         return None if name is None else next((one for one in self.variants if one.name == name), None)
 
 

@@ -21,6 +21,7 @@ from podtide.adapters.views.whatif import model
 from podtide.adapters.views.whatif.conf_snippets import paste_lines
 from podtide.adapters.views.whatif.document import WhatIfRequest, document, error_entry, seconds
 from podtide.adapters.views.whatif.figures import MEASURES, change, percent, took
+from podtide.adapters.views.whatif.findings import caveats
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.plan import AS_SIMULATED
@@ -70,7 +71,7 @@ def tune_document(
     """The whole document. ``candidates``: whose answers each run has, in their order, the one that ran first."""
     documents = [_of_run(run, request) for run in runs]
     names = {one: AS_SIMULATED if one.as_ran else one.name for one in candidates}
-    return structs.replace(
+    whole = structs.replace(
         documents[0] if len(documents) == 1 else _means(documents),
         notes=request.notes,
         frontier=tuple(names[row.candidate] for row in search.frontier if row.candidate in names),
@@ -78,10 +79,12 @@ def tune_document(
         within=request.within,
         worth=request.worth,
         recommendation=_recommendation(search, runs, request),
+        knee=_knee(search, runs, request),
         searched=_searched(space, search, request),
         runs=tuple(_run(run, place, search) for place, run in enumerate(runs)),
         unusable=tuple(model.UnusableEntry(*one) for one in request.unusable),
     )
+    return _with_caveats(whole)
 
 
 def _of_run(run: TunedRun, request: TuneRequest) -> model.Document:
@@ -163,25 +166,55 @@ def _largest(errors: Sequence[model.OwnErrorEntry]) -> model.OwnErrorEntry:
 
 
 def _recommendation(search: Found, runs: Sequence[TunedRun], request: TuneRequest) -> model.Recommendation:
-    verdict, row = search.verdict, search.verdict.recommended
-    saving: dict[str, str | float] = {}
-    if verdict.row is not None:
-        saving = {
-            "measure": request.measure,
-            "share": round(verdict.saving, 6),
-            "least_share": round(verdict.least, 6),
-            "longer_share": round(verdict.longer, 6),
-            "longest_share": round(verdict.longest, 6),
-        }
+    verdict = search.verdict
     advice = model.Recommendation(
-        reason=verdict.reason.value, text=_text(verdict, search.base, runs, request), saving=saving
+        reason=verdict.reason.value,
+        text=_text(verdict, search.base, runs, request),
+        saving={} if verdict.row is None else _saving(verdict, request),
     )
-    if row is None:
-        return advice
-    one, changes = row.candidate, dict(row.candidate.changes)
+    return advice if verdict.recommended is None else _to_paste(advice, verdict.recommended.candidate, runs)
+
+
+def _knee(search: Found, runs: Sequence[TunedRun], request: TuneRequest) -> model.Recommendation | None:
+    if search.knee is None or search.knee.row is None:
+        return None
+    text = (
+        f"It keeps {percent(search.knee.saving / search.verdict.saving)} of the saving. "
+        f"{_text(search.knee, search.base, runs, request)}"
+    )
+    return _to_paste(
+        model.Recommendation(reason="knee", text=text, saving=_saving(search.knee, request)),
+        search.knee.row.candidate,
+        runs,
+    )
+
+
+def _saving(verdict: TuneVerdict, request: TuneRequest) -> dict[str, str | float]:
+    return {
+        "measure": request.measure,
+        "share": round(verdict.saving, 6),
+        "least_share": round(verdict.least, 6),
+        "longer_share": round(verdict.longer, 6),
+        "longest_share": round(verdict.longest, 6),
+    }
+
+
+def _to_paste(advice: model.Recommendation, one: Candidate, runs: Sequence[TunedRun]) -> model.Recommendation:
+    """An advice with its config, and the lines to paste."""
+    changes = dict(one.changes)
     on_yarn = all(run.conf.master.startswith("yarn") for run in runs)
     lines = paste_lines(changes, one.static).document(operator=not on_yarn)
     return structs.replace(advice, name=one.name, conf=changes, static=one.static, lines=lines)
+
+
+def _with_caveats(document: model.Document) -> model.Document:
+    """The document whose advice says what is to be known before it is taken over."""
+
+    def told(advice: model.Recommendation | None) -> model.Recommendation | None:
+        run = document.variant(advice)
+        return advice if advice is None or run is None else structs.replace(advice, caveats=caveats(document, run))
+
+    return structs.replace(document, recommendation=told(document.recommendation), knee=told(document.knee))
 
 
 def _text(verdict: TuneVerdict, base: Row, runs: Sequence[TunedRun], request: TuneRequest) -> str:

@@ -18,12 +18,13 @@ from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.whatif import figures, findings
 from podtide.adapters.views.whatif.conf_snippets import DEFAULTS, MANIFEST, SUBMIT
 from podtide.adapters.views.whatif.model import Document, Recommendation, RunEntry, Searched
-from podtide.adapters.views.whatif.view import header, remarks, show_memory
+from podtide.adapters.views.whatif.view import header, show_memory, show_remarks, show_warnings
 
 AS_RAN: Final = "as it ran"
 NAME_MAX: Final = 200
 LOG_MAX: Final = 40
 RUNS_SHOWN: Final = 20
+NOTES_SHOWN: Final = 12
 VALUES_SHOWN: Final = 12
 
 
@@ -53,6 +54,7 @@ class TuneView:
             when = (f"{count(len(runs), 'run')}; figures are their means",)
         header(page, app, *when, count(app.tasks, "task"))
         page.say(f"Log: {escaped(app.log)}" if len(runs) == 1 else escaped(app.log), "dim")
+        show_warnings(page, self.document)
 
     def sureness(self) -> None:
         """How far the model is off, for each run."""
@@ -82,7 +84,10 @@ class TuneView:
         """The frontier and what stands beside it, by rising time."""
         page, document = self.page, self.document
         word = figures.MEASURES[self.measure]
-        page.title(f"Time against {word}", "* nobody is faster and cheaper; differences are to the config that ran")
+        page.title(
+            f"Time against {word}",
+            "* nobody is faster and cheaper; differences are to the config that ran; (~) nine of ten runs may show none",
+        )
         heads = ("", "run time", "", word, "", "peak", "config")
         listed = sorted(
             (document.self_replay, *document.variants),
@@ -106,14 +111,24 @@ class TuneView:
         style = "good" if picked else "bold" if ran else ""
         yield page.text(("*" if run.name in document.frontier else " ") + ("→" if picked else ""), style)
         yield page.text(figures.took(run.runtime_s), style)
-        yield page.text("" if ran else figures.change(figures.difference(run.runtime_s, base.runtime_s)), "dim")
+        yield page.text("" if ran else _change(findings.compared_time(run, base)), "dim")
         yield page.text(self._amount(self._price(run)), style)
-        yield page.text("" if ran else figures.change(figures.difference(self._price(run), self._price(base))), "dim")
+        yield page.text("" if ran else _change(self._compared(run)), "dim")
         yield page.text(figures.number(run.peak_executors), "dim")
         yield page.text(AS_RAN if ran else escaped(run.name, NAME_MAX), style)
 
     def _price(self, run: RunEntry) -> float | None:
         return {"cost": run.cost, "core_hours": run.core_hours}.get(self.measure, run.executor_seconds)
+
+    def _compared(self, run: RunEntry) -> findings.Compared:
+        """Its price beside that of the config that ran; core-hours are as unsure as executor-seconds."""
+        base = self.document.self_replay
+        if self.measure == "cost":
+            return findings.compared_cost(run, base)
+        if self.measure == "executor_seconds" or run.core_hours is None or run.executor_seconds_range is None:
+            return findings.compared_executor_seconds(run, base)
+        low, high = (run.core_hours * end / (run.executor_seconds or 1.0) for end in run.executor_seconds_range)
+        return findings.compared(run.core_hours, (low, high), base.core_hours)
 
     def _amount(self, price: float | None) -> str:
         if price is None:
@@ -129,15 +144,27 @@ class TuneView:
         if advice.name is None:
             page.bullet("·", escaped(advice.text, 1000), "bold")
             return
-        page.bullet("→", escaped(advice.name, 500), "good")
-        picked = self.document.recommended
-        figured = "" if picked is None else f"{findings.standing(picked, self.document)} "
-        page.bullet("·", f"{figured}{escaped(advice.text, 1000)}")
+        self._advice(advice, "good")
         self._by_run()
+        if (knee := self.document.knee) is not None:
+            page.blank()
+            page.say("Nearly as cheap, and faster:", "dim")
+            self._advice(knee, "bold")
+            page.lines(list(page.hanging(page.text("    "), page.text(_settings(knee)))))
         for place in [one for one in (DEFAULTS, SUBMIT, MANIFEST) if one in advice.lines]:
             page.blank()
             page.say(f"{place}:", "dim")
             page.lines([page.text(f"    {line}") for line in advice.lines[place].splitlines()])
+
+    def _advice(self, advice: Recommendation, style: str) -> None:
+        """A config, what it takes, and what is to be known before it is taken over."""
+        page = self.page
+        page.bullet("→", escaped(advice.name or "", 500), style)
+        run = self.document.variant(advice)
+        figured = "" if run is None else f"{findings.standing(run, self.document)} "
+        page.bullet("·", f"{figured}{escaped(advice.text, 1000)}")
+        for caveat in advice.caveats[:NOTES_SHOWN]:
+            page.bullet("!", escaped(caveat, 1000), "held")
 
     def _by_run(self) -> None:
         page, runs = self.page, self.document.runs
@@ -176,6 +203,24 @@ class TuneView:
         page.bullet("·", f"Asked for: {bound}, worth it from a saving of {figures.percent(document.worth)}")
 
     def notes(self) -> None:
-        """What is odd."""
-        notes = [*self.document.notes, *(f"{one.what.rstrip('.')}: {one.effect}" for one in self.document.unknowns)]
-        remarks(self.page, notes)
+        """What is odd and was not said yet, and what the log does not tell."""
+        document = self.document
+        shown = {text for one in (document.recommendation, document.knee) if one is not None for text in one.caveats}
+        unknown = [findings.OwnedNote(f"{one.what.rstrip('.')}: {one.effect}") for one in document.unknowns]
+        noted = [one for one in findings.remarks(document) if one.text not in shown]
+        show_remarks(self.page, [*noted, *unknown])
+
+
+def _change(one: findings.Compared) -> str:
+    """A difference, marked where it is unclear."""
+    unclear = one.verdict is findings.FigureVerdict.ALIKE and one.change
+    return f"{figures.change(one.change)}{' ~' if unclear else ''}"
+
+
+def _settings(advice: Recommendation) -> str:
+    """The settings of a config, on one line."""
+    if advice.static is not None:
+        return f"{figures.number(advice.static)} executors from the start, no dynamic allocation"
+    return ", ".join(
+        f"{escaped(key)}={'unset' if value is None else escaped(value)}" for key, value in advice.conf.items()
+    )

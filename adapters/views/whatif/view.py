@@ -21,7 +21,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from podtide.adapters.text import plot
-from podtide.adapters.text.format import count, moment
+from podtide.adapters.text.format import moment
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.whatif import figures, findings
@@ -40,6 +40,7 @@ NAME_MAX: Final = 24
 """Columns of a variant's name in a table."""
 
 NOTES_SHOWN: Final = 30
+OWNERS_SHOWN: Final = 3
 CHANGES_SHOWN: Final = 12
 WAITING_SHOWN: Final = 12
 GAP: Final = 3
@@ -201,19 +202,7 @@ class WhatIfView:
                 page.bullet(
                     "·", escaped(f"{unknown.what}{sign} {unknown.effect}" if unknown.effect else unknown.what, 1000)
                 )
-        notes = [(note, "") for note in document.notes]
-        notes += [(note, _name(run)) for run in (document.self_replay, *document.variants) for note in run.notes]
-        shared = dict.fromkeys(note for note, _ in notes)
-        if not shared:
-            return
-        page.title("Notes")
-        for note in list(shared)[:NOTES_SHOWN]:
-            whose = list(dict.fromkeys(name for text, name in notes if text == note and name))
-            everyone = not whose or len(whose) == 1 + len(document.variants)
-            lead = "" if everyone else f"{', '.join(whose[:3])}{' and others' if len(whose) > 3 else ''}: "
-            page.bullet("!", f"{lead}{escaped(note, 1000)}", "held")
-        if (more := len(shared) - NOTES_SHOWN) > 0:
-            page.say(f"  and {more:,} more (--json has them)", "dim")
+        show_remarks(page, findings.remarks(document))
 
     # ------------------------------------------------------------------------------------------------------- pieces
 
@@ -318,15 +307,23 @@ def show_memory(page: Page, document: Document) -> None:
             page.bullet("·", escaped(line, 1000))
 
 
-def remarks(page: Page, notes: Sequence[str], shown_max: int = NOTES_SHOWN) -> None:
-    """What is odd, as many as are read."""
-    if not notes:
+def show_warnings(page: Page, document: Document) -> None:
+    """Print why no decision is to be taken from the figures, if so."""
+    for text in findings.warnings(document):
+        page.bullet("!", escaped(text, 1000), "bad")
+
+
+def show_remarks(page: Page, noted: Sequence[findings.OwnedNote]) -> None:
+    """Print what is odd, as much as is read, with whose it is."""
+    if not noted:
         return
     page.title("Notes")
-    for note in notes[:shown_max]:
-        page.bullet("·", escaped(note, 1000))
-    if (more := len(notes) - shown_max) > 0:
-        page.say(f"  and {count(more, 'more note')}", "dim")
+    for one in noted[:NOTES_SHOWN]:
+        names = ", ".join(escaped(name, NAME_MAX) for name in one.names[:OWNERS_SHOWN])
+        others = " and others" if len(one.names) > OWNERS_SHOWN else ""
+        page.bullet("!", f"{names}{others}{': ' if names else ''}{escaped(one.text, 1000)}", "held")
+    if (more := len(noted) - NOTES_SHOWN) > 0:
+        page.say(f"  and {more:,} more (--json has them)", "dim")
 
 
 def binned(curve: Sequence[CurvePoint], span_ms: Millis) -> dict[str, Any]:

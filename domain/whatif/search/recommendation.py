@@ -15,14 +15,20 @@ worth it. A bound below zero asks for speed: then the cheapest that is so much f
 Of the configs that hold the bound and are worth it the cheapest is recommended (price with the recorded luck, seed 0,
 summed over the runs; of equals the faster, then the one that changes least). With a wider bound the answer never costs more,
 and the order of runs and rows does not matter.
+
+The cheapest may wait long for its last percent. The *knee* stands beside it: of the configs that hold the bound 0 (no slower
+than it ran), keep ``NEARLY`` of the saving and are faster than the recommended one by ``FASTER`` at least, the one with the
+least product of time and price; there, a percent of the one costs a percent of the other. Beside a recommended config
+that is no slower than it ran either it has to have the smaller product.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
-from math import fsum
+from functools import partial
+from math import fsum, prod
 from statistics import median
 from typing import Final, NamedTuple, TypeAlias
 
@@ -32,6 +38,12 @@ from podtide.domain.whatif.search.space import Candidate
 
 SLACK: Final = 1e-9
 """Relative: what arithmetic may be off by and still be equal."""
+
+NEARLY: Final = 0.8
+"""Of the recommended config's saving: what the knee keeps at least."""
+
+FASTER: Final = 0.02
+"""By how much the knee is faster at least, else it is not worth a second name."""
 
 RunSeed: TypeAlias = tuple[int, int]
 """A run (its place) and a seed."""
@@ -200,15 +212,8 @@ def verdict(rows: Iterable[Row], base: Row, demand: TuneDemand) -> TuneVerdict:
 
     An answer whose row is not ``confirmed`` may fall with the seeds that are missing.
     """
-    ranked: Sequence[Row] = sorted(
-        (row for row in rows if not row.candidate.as_ran), key=lambda row: order(row, demand.runs)
-    )
-    fast = [row for row in ranked if holds(row, base, demand)]
-
-    def about(reason: Reason, row: Row) -> TuneVerdict:
-        shares = (one(row, base, demand) for one in (saving, least_saving, longer, longest))
-        return TuneVerdict(reason, row, *shares)
-
+    fast = [row for row in _ranked(rows, demand) if holds(row, base, demand)]
+    about = partial(_about, base=base, demand=demand)
     if demand.within < 0:
         return about(Reason.FASTER, fast[0]) if fast else TuneVerdict(Reason.NOTHING_FAST_ENOUGH, None)
     cheaper = [row for row in fast if saving(row, base, demand) > 0]
@@ -219,3 +224,36 @@ def verdict(rows: Iterable[Row], base: Row, demand: TuneDemand) -> TuneVerdict:
     if not cheaper:
         return TuneVerdict(Reason.NOTHING_CHEAPER, None)
     return about(Reason.UNSURE, worth[0]) if worth else about(Reason.TOO_LITTLE, cheaper[0])
+
+
+def knee(rows: Iterable[Row], base: Row, demand: TuneDemand, picked: TuneVerdict) -> TuneVerdict | None:
+    """The config that stands beside ``picked``, the recommended one (see the module); None where there is none. A row that
+    is not ``confirmed`` may fall."""
+    if picked.reason is not Reason.SAVES or picked.row is None:
+        return None
+    no_slower = replace(demand, within=0.0)
+    kept = max(demand.worth, NEARLY * picked.saving)
+    point = picked.row.point(demand.runs)
+    near = [
+        row
+        for row in _ranked(rows, demand)
+        if row.point(demand.runs).time <= (1.0 - FASTER) * point.time
+        and saving(row, base, demand) >= kept
+        and least_saving(row, base, demand) > 0
+        and holds(row, base, no_slower)
+    ]
+    if not near:
+        return None
+    best = min(near, key=lambda row: prod(row.point(demand.runs)))
+    if holds(picked.row, base, no_slower) and prod(best.point(demand.runs)) >= prod(point):
+        return None
+    return _about(Reason.SAVES, best, base, demand)
+
+
+def _ranked(rows: Iterable[Row], demand: TuneDemand) -> Sequence[Row]:
+    return sorted((row for row in rows if not row.candidate.as_ran), key=lambda row: order(row, demand.runs))
+
+
+def _about(reason: Reason, row: Row, base: Row, demand: TuneDemand) -> TuneVerdict:
+    shares = (one(row, base, demand) for one in (saving, least_saving, longer, longest))
+    return TuneVerdict(reason, row, *shares)

@@ -10,8 +10,8 @@ alone, so the answer is the same however many processes carry them out.
    best so far (the frontier, about as long as it ran first), near and far in turn, until it has none that are new.
 3. *Halve*: on every further run, the better half of what is left (whole fronts first), but never fewer than a few.
 4. *Confirm*: the cheapest that is worth it by all that is known gets as many seeds as confirm an answer, and so does the
-   config that ran, until the answer stands.
-5. *Simplify*: a change that makes no difference to time and price on any run is left out of the answer.
+   config that ran, until the answer stands; then the knee beside it.
+5. *Simplify*: a change that makes no difference to time and price on any run is left out of both.
 6. The frontier, thinned out to what can be looked at, and the static counts get their seeds: for ranges.
 
 What is spared: a candidate that its ``Floor`` rules out is not simulated at all; a simulation is stopped when it has run for
@@ -37,6 +37,7 @@ from podtide.domain.whatif.search.recommendation import (
     TuneDemand,
     TuneVerdict,
     confirmed,
+    knee,
     verdict,
 )
 from podtide.domain.whatif.search.space import (
@@ -135,7 +136,8 @@ class SearchCounts:
 
 class Found(NamedTuple):
     """``rows``: what was simulated to the end on every run, ``base`` among them, by rising price; ``frontier``: those that
-    nobody beats in time and price, by rising time; ``shown``: of these and of the static ones, what got every seed."""
+    nobody beats in time and price, by rising time; ``shown``: of these and of the static ones, what got every seed;
+    ``knee``: what stands beside the recommended one."""
 
     rows: tuple[Row, ...]
     base: Row
@@ -144,6 +146,7 @@ class Found(NamedTuple):
     verdict: TuneVerdict
     counts: SearchCounts
     whole_grid: bool
+    knee: TuneVerdict | None = None
 
 
 def search(space: Space, terms: Terms, floors: Floors) -> Dialogue:
@@ -175,6 +178,7 @@ class _Search:
     out: set[Candidate] = field(default_factory=set)
     base: dict[RunSeed, Figures] = field(default_factory=dict)
     verdict: TuneVerdict | None = None
+    knee: TuneVerdict | None = None
 
     @property
     def runs(self) -> range:
@@ -236,21 +240,30 @@ class _Search:
             done.append(run)
 
     def confirm(self) -> Talk:
-        """The missing seeds of the answer, until there is one that has them all."""
+        """The missing seeds of the answer and of the knee, until there are ones that have them all."""
         demand = self.terms.demand
         while True:
-            self.verdict = verdict(self._rows(), self._row(AS_RAN), demand)
-            row = self.verdict.row
-            if row is None or confirmed(row, demand):
+            rows, base = self._rows(), self._row(AS_RAN)
+            self.verdict = verdict(rows, base, demand)
+            self.knee = knee(rows, base, demand, self.verdict)
+            answers = [one.row for one in (self.verdict, self.knee) if one is not None and one.row is not None]
+            missing = next((row for row in answers if not confirmed(row, demand)), None)
+            if missing is None:
                 return
-            yield from self._seeds([AS_RAN, row.candidate], demand.confirming)
+            yield from self._seeds([AS_RAN, missing.candidate], demand.confirming)
 
     def simplify(self) -> Talk:
-        """Leave out of the answer what makes no difference."""
+        """Leave out of the answer and of the knee what makes no difference."""
         assert self.verdict is not None
-        row = self.verdict.recommended
-        if row is None or row.candidate.static is not None:
-            return
+        if (row := self.verdict.recommended) is not None:
+            self.verdict = self.verdict._replace(row=(yield from self._simplified(row)))
+        if self.knee is not None and self.knee.row is not None:
+            self.knee = self.knee._replace(row=(yield from self._simplified(self.knee.row)))
+
+    def _simplified(self, row: Row) -> Generator[tuple[Trial, ...], Sequence[Figures], Row]:
+        """The same answer without the changes that make no difference."""
+        if row.candidate.static is not None:
+            return row
         whole = row.candidate
         kept = {key for key, text in self.space.always if text is not None}  # they go with all others
         if CORES in dict(whole.changes):
@@ -269,8 +282,7 @@ class _Search:
                 whole = simpler
             elif simpler not in rows:
                 self.out.add(simpler)  # it was tried for this answer alone
-        if whole is not row.candidate:
-            self.verdict = replace_row(self.verdict, self._row(whole))
+        return self._row(whole)
 
     def end(self, *, whole_grid: bool) -> Generator[tuple[Trial, ...], Sequence[Figures], Found]:
         """Seeds for what is shown."""
@@ -281,15 +293,17 @@ class _Search:
         points = [row.point(len(self.runs)) for row in rows]
         best = [rows[place].candidate for place in frontier(points)]
         chosen = {best[place] for place in spread(range(len(best)), FINALISTS)}
-        if self.verdict.row is not None:
-            chosen.add(self.verdict.row.candidate)
+        answers = [one.row.candidate for one in (self.verdict, self.knee) if one is not None and one.row is not None]
+        chosen.update(answers)
         shown = [AS_RAN, *(one for one in self._alive() if one in chosen or one.static is not None)]
         shown = list(dict.fromkeys(shown))
         yield from self._seeds(shown)
         made = {row.candidate: row for row in self._rows()}
         in_order = sorted(made.values(), key=lambda row: (row.point(len(self.runs))[::-1], row.candidate.name))
         if self.verdict.row is not None:
-            self.verdict = replace_row(self.verdict, made[self.verdict.row.candidate])
+            self.verdict = self.verdict._replace(row=made[self.verdict.row.candidate])
+        if self.knee is not None and self.knee.row is not None:
+            self.knee = self.knee._replace(row=made[self.knee.row.candidate])
         return Found(
             tuple(in_order),
             made[AS_RAN],
@@ -298,6 +312,7 @@ class _Search:
             self.verdict,
             self.counts,
             whole_grid,
+            self.knee,
         )
 
     # ---------------------------------------------------------------------------------------- candidates and trials
@@ -424,8 +439,3 @@ class _Search:
     def _rows(self) -> list[Row]:
         """What is known with the recorded luck on every run."""
         return [self._row(one) for one in self._alive() if all((run, 0) in self.known[one] for run in self.runs)]
-
-
-def replace_row(verdict: TuneVerdict, row: Row) -> TuneVerdict:
-    """The same verdict about another row."""
-    return verdict._replace(row=row)

@@ -73,6 +73,35 @@ def test_the_document(asked: Any) -> None:
     validate(found, "whatif")
 
 
+def test_what_is_nearly_as_cheap_and_faster_stands_beside_the_cheapest(asked: Any, tmp_path: Path) -> None:
+    page = tmp_path / "r.html"
+    shown = asked("good-0", *SMALL, "--within", "100%", "--report", page)
+    found = asked("good-0", *SMALL, "--within", "100%", "--json").document
+    validate(found, "whatif")
+    assert found["recommendation"]["name"] == "maxExecutors 4, executorIdleTimeout 5s"
+    knee = found["knee"]
+    assert knee["name"] == "maxExecutors 16, executorIdleTimeout 5s"
+    assert knee["conf"] == {IDLE: "5s", "spark.dynamicAllocation.maxExecutors": "16"}
+    assert knee["saving"]["share"] == pytest.approx(1 - 720 / 1120, abs=1e-6)
+    assert knee["name"] in {one["name"] for one in found["variants"]}
+    assert "Nearly as cheap, and faster:\n  → maxExecutors 16, executorIdleTimeout 5s" in shown.out
+    assert f"    {IDLE}=5s, spark.dynamicAllocation.maxExecutors=16" in shown.out
+    text = page.read_text()
+    assert "Nearly as cheap, and faster" in text
+    assert text.count("spark.dynamicAllocation.executorIdleTimeout  5s") == 2
+    assert asked("good-0", *SMALL, "--within", "-20%", "--json").document["knee"] is None
+
+
+def test_what_is_to_be_known_stands_beside_the_advice(asked: Any, tmp_path: Path) -> None:
+    page = tmp_path / "r.html"
+    options = ("good-0", "--space", "none", "--space", "spark.executor.cores=2", "--space", f"{IDLE}=5s")
+    shown = asked(*options, "--report", page)
+    [caveat] = [one for one in asked(*options, "--json").document["recommendation"]["caveats"] if "cores" in one]
+    assert caveat == "spark.executor.cores: tasks take as long on executors of another shape as they took."
+    assert " ".join(shown.out.split()).count(f"! {caveat}") == 1
+    assert caveat in page.read_text()
+
+
 def test_several_runs_are_one_answer_and_bad_logs_are_left_out(asked: Any) -> None:
     answer = asked("good-2", "nowhere", "misfit-1", "good-1", "nothing-1", *SMALL, "--json")
     found = answer.document

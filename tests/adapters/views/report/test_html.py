@@ -215,6 +215,7 @@ def named(document: dict[str, Any], text: str) -> dict[str, Any]:
     made["frontier"] = [new for new in front.values() if new]
     picked["text"] = text
     picked["lines"] = {f"{index}{text}": f"key {text}" for index, _ in enumerate(picked["lines"])}
+    made["knee"] = {"name": made["frontier"][0], "text": text, "lines": {text: f"key {text}"}, "caveats": [text]}
     made["searched"]["space"] = {f"{index}{text}": [text] for index, _ in enumerate(made["searched"]["space"])}
     return made
 

@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given, strategies as st
 
 from podtide.domain.whatif.search.pareto import dominates
-from podtide.domain.whatif.search.recommendation import Figures, Reason, Row, TuneDemand, holds, verdict
+from podtide.domain.whatif.search.recommendation import (
+    FASTER,
+    NEARLY,
+    Figures,
+    Reason,
+    Row,
+    TuneDemand,
+    holds,
+    knee,
+    saving,
+    verdict,
+)
 from podtide.domain.whatif.search.space import AS_RAN, Candidate
 
 BASE = Row(AS_RAN, {(0, 0): Figures(100_000, 10.0)})
@@ -91,6 +102,42 @@ def test_of_equals_the_one_that_changes_least() -> None:
     assert said.row is rows[1]
 
 
+@pytest.mark.parametrize(
+    ("others", "name"),
+    [
+        ({}, None),
+        ({"near": (100_000, 5.8)}, "near"),
+        ({"dear": (100_000, 6.3)}, None),  # it keeps 74% of the saving
+        ({"slow": (101_000, 5.8)}, None),  # slower than it ran
+        ({"near": (100_000, 5.8), "fast": (80_000, 5.9)}, "fast"),
+        ({"near": (90_000, 5.1), "fast": (89_000, 5.9)}, "near"),  # a percent less time costs more than a percent
+    ],
+)
+def test_the_knee_is_nearly_as_cheap_and_no_slower_than_it_ran(
+    others: dict[str, tuple[int, float]], name: str | None
+) -> None:
+    rows = [row("cheapest", (109_000, 5.0)), *(row(one, figures) for one, figures in others.items())]
+    picked = verdict(rows, BASE, demand())
+    assert picked.row is rows[0]
+    beside = knee(rows, BASE, demand(), picked)
+    assert (beside and beside.row and beside.row.candidate.name) == name
+
+
+def test_beside_what_is_no_slower_itself_a_percent_of_time_costs_less_than_a_percent() -> None:
+    for price, name in ((5.2, "faster"), (5.6, None)):
+        rows = [row("cheapest", (100_000, 5.0)), row("faster", (95_000, price))]
+        beside = knee(rows, BASE, demand(), verdict(rows, BASE, demand()))
+        assert (beside and beside.row and beside.row.candidate.name) == name
+
+
+def test_no_knee_beside_what_nobody_is_sure_of_or_what_was_asked_to_be_fast() -> None:
+    rows = [row("cheapest", (109_000, 5.0)), row("near", (80_000, 5.8), unsure=(1.3, 1.0))]
+    assert knee(rows, BASE, demand(), verdict(rows, BASE, demand())) is None
+    rows = [row("fast", (80_000, 11.0)), row("faster", (50_000, 11.1))]
+    asked = demand(-0.1)
+    assert knee(rows, BASE, asked, verdict(rows, BASE, asked)) is None
+
+
 FIGURES = st.tuples(st.integers(50_000, 200_000), st.integers(1, 20).map(float))
 ROWS = st.lists(st.tuples(FIGURES, FIGURES), max_size=12)
 UNSURE = st.tuples(st.floats(1.0, 1.3), st.floats(1.0, 1.3))
@@ -126,6 +173,22 @@ def test_a_wider_bound_never_costs_more(
     if tight is not None:
         assert loose is not None
         assert loose.point(2).price <= tight.point(2).price
+
+
+@given(ROWS, UNSURE, st.floats(0.0, 0.5), st.floats(0.0, 0.3))
+def test_a_knee_is_faster_than_the_cheapest_and_slower_on_no_run_than_it_ran(
+    figures: list[tuple[tuple[int, float], tuple[int, float]]], unsure: Factors, within: float, worth: float
+) -> None:
+    rows = [row(f"c{at}", *both, unsure=unsure) for at, both in enumerate(figures)]
+    asked = demand(within, worth, 2)
+    picked = verdict(rows, TWO, asked)
+    beside = knee(rows, TWO, asked, picked)
+    if beside is None or beside.row is None or picked.row is None:
+        return
+    assert beside.longest <= 1e-9
+    assert beside.least > 0
+    assert beside.saving >= max(worth, NEARLY * saving(picked.row, TWO, asked))
+    assert beside.row.point(2).time <= (1 - FASTER) * picked.row.point(2).time
 
 
 @given(ROWS, UNSURE, st.randoms(use_true_random=False))

@@ -114,6 +114,25 @@ def test_an_answer_that_held_by_luck_falls_with_the_seeds_that_confirm_it() -> N
     assert {seed for _, seed in answer.verdict.recommended.figures} == set(range(5))
 
 
+def test_the_knee_is_confirmed_and_simplified_as_the_answer_is() -> None:
+    def lucky(trial: Trial) -> Figures:
+        idle, fast = value(trial.candidate, IDLE, 60), value(trial.candidate, MAX, 8) > 8
+        time, price = (104_000, 400.0 + idle) if not fast else (80_000, 430.0 + idle)
+        if fast and idle == 5 and trial.seed > 1:
+            time *= 2
+        return Figures(100_000, 1_000.0) if trial.candidate == AS_RAN else Figures(time, price)
+
+    over = space(Axis(MAX, ("8", "16")), Axis(IDLE, ("5s", "20s")), Axis(RATIO, ("0.5", "1.0")))
+    answer = found(over, demand(seeds=2), told=lucky)
+    assert answer.verdict.recommended is not None
+    assert answer.verdict.recommended.candidate.changes == ((IDLE, "5s"),)
+    assert answer.knee is not None
+    assert answer.knee.row is not None
+    assert answer.knee.row.candidate.changes == ((IDLE, "20s"), (MAX, "16"))
+    assert {seed for _, seed in answer.knee.row.figures} == set(range(4))
+    assert answer.knee.row in answer.shown
+
+
 def test_a_change_that_makes_no_difference_is_left_out() -> None:
     over = space(Axis(MIN, ("2",)), Axis(RATIO, ("0.5",)), Axis(IDLE, ("5s",)))
     row = found(over, demand(seeds=2)).verdict.recommended
