@@ -60,11 +60,13 @@ class FleetRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One log. Seconds are floats to the millisecond, shares are fractions; None is not known.
 
     ``reason``: why it is not ok, without the log's own name. ``seconds``: wall time that the work took. ``best``: the name
-    of the cheapest setting within the time bound, None where none is worth it; ``best_conf``: its changes, ``best_static``
-    its count. ``saving_share``: of the cost where there is a price, of the core-hours otherwise. ``tasks_*``: what the log
-    has of task starts and ends, those that failed and those that were killed (also a denied commit) among the ends.
+    of the cheapest setting within the time bound, None where none is worth it; ``best_conf``: what to set for it,
+    ``best_static`` its count. ``saving_share``: of the cost where there is a price, of the core-hours otherwise.
+    ``tasks_*``: what the log has of task starts and ends, those that failed and those that were killed (also a denied
+    commit) among the ends.
     ``filled_seconds``: what tasks whose result counted fill of the bill, a slot being its share of its executor.
-    ``compared``: how many settings were tried. ``memory_losses``: executors and tasks that ended for want of memory;
+    ``compared``: how many settings were tried, ``left_out``: which were not, as they have no effect there, and what a user
+    of its platform sets instead. ``memory_losses``: executors and tasks that ended for want of memory;
     ``memory_conf``: the memory that is recommended, None where no other is; its savings are of the bill as it ran, and below
     0 where it takes more (``domain.whatif.memory``).
     """
@@ -96,6 +98,7 @@ class FleetRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error_runtime: float | None = None
     error_executor_seconds: float | None = None
     compared: int | None = None
+    left_out: str | None = None
     best: str | None = None
     best_conf: Mapping[str, str | None] | None = None
     best_static: int | None = None

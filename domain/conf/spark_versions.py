@@ -32,15 +32,24 @@ class SparkVersion(NamedTuple):
         """The release line as people name it: "3.5"."""
         return f"{self.release[0]}.{self.release[1]}"
 
+    @property
+    def written(self) -> Release | None:
+        """The release that the text names, whether or not its defaults are known; None where it names none."""
+        return _named(self.text)
+
+
+def _named(text: str | None) -> Release | None:
+    found = _RELEASE.match(text) if text else None
+    return None if found is None else (int(found[1]), int(found[2]), int(found[3] or 0))
+
 
 def parse_version(text: str | None) -> SparkVersion:
     """The version whose defaults apply. Never fails; anything out of the ordinary is in ``remark``."""
-    found = _RELEASE.match(text) if text else None
+    release = _named(text)
     if text is None or not text.strip():
         return SparkVersion(None, NEWEST, "The Spark version is unknown: the defaults of Spark 4.3 apply.")
-    if found is None:
+    if release is None:
         return SparkVersion(text, NEWEST, f"{text!r} is no Spark version: the defaults of Spark 4.3 apply.")
-    release = (int(found[1]), int(found[2]), int(found[3] or 0))
     if release < OLDEST:
         remark = f"Spark {text} is older than 2.4: the defaults of Spark 2.4 apply."
         return SparkVersion(text, OLDEST, remark)

@@ -17,8 +17,9 @@ nothing is known of one that is smaller: none is recommended.
   of memory, and less than a tenth of the time was garbage collection.
 - Where executors or tasks ended for want of memory, the log tells that more is needed, not how much.
 
-Only the application's default resource profile is judged: its memory is that of the conf. On Databricks an executor is a
-whole node, whose type decides its memory: nothing is recommended there, but what was needed is told all the same.
+Only the application's default resource profile is judged: its memory is that of the conf. On Databricks and Glue an executor
+is a whole node, whose type decides its memory: nothing is recommended there, but what was needed is told all the same. A
+standalone master grants heaps alone: no overhead is recommended there.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from math import ceil
 from typing import Final, NamedTuple
 
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis
+from podtide.domain.conf.advice.effects import place_of, why_not
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.spark_conf import SparkConf, from_mapping, layered
 from podtide.domain.executor_pod.resources import Sizes
@@ -65,7 +67,6 @@ STAGES_MAX: Final = 20
 SPILL_NOTABLE: Final = 64 * MIB
 """Bytes of one stage; less is no spill to speak of."""
 
-DATABRICKS: Final = "spark.databricks."
 HEAP_KEY: Final = "spark.executor.memory"
 OVERHEAD_KEY: Final = "spark.executor.memoryOverhead"
 OFF_HEAP_SIZE: Final = "spark.memory.offHeap.size"
@@ -209,6 +210,7 @@ class _Sizing:
     ) -> None:
         self.application, self.conf, self.shape, self.stages, self.losses = application, conf, shape, stages, losses
         self.reads = Reads(conf)
+        self.place = place_of(conf)
         self.sizes: Sizes = sizes_of(self.reads)
         self.fraction = _share(conf, *_FRACTION)
         self.run_ms = max(1, sum(one.run_ms for one in stages))
@@ -305,7 +307,7 @@ class _Sizing:
             self.pool, needed, used, self.storage, self.peaks.resident / MIB, polled_share, gc_share,
             sum(one.memory_spilled for one in spilling), sum(one.disk_spilled for one in spilling),
             sum(one.run_share for one in spilling), spilling[:STAGES_MAX], losses, enough, self._enough_cores(needed),
-            self._overhead_needed(), any(key.startswith(DATABRICKS) for key in self.conf.settings), {}, _total(sizes), None,
+            self._overhead_needed(), self.place.own_rules, {}, _total(sizes), None,
         )  # fmt: skip
         if made.of_node:
             return made
@@ -329,13 +331,14 @@ class _Sizing:
             heap = found.enough_mib
             changes[HEAP_KEY], risk = f"{heap}m", MemoryRisk.LOW if self.often else MemoryRisk.MODERATE
         after = self._sizes_with(changes)
-        needed = found.overhead_needed_mib
+        granted = why_not(OVERHEAD_KEY, self.place) is None
+        needed = found.overhead_needed_mib if granted else None
         if needed is not None and found.losses.container + found.losses.killed == 0:
             lower = quiet and needed <= LESS_WORTH * after.overhead_mib
             if lower or needed > after.overhead_mib:
                 changes[OVERHEAD_KEY] = f"{needed}m"
                 risk = risk or (MemoryRisk.LOW if self.often else MemoryRisk.MODERATE)
-        elif found.losses.container:
+        elif found.losses.container and granted:
             changes[OVERHEAD_KEY] = f"{_rounded(max(needed or 0, 2 * after.overhead_mib))}m"
             risk = MemoryRisk.HIGH
         return replace(found, changes=changes, total_after_mib=_total(self._sizes_with(changes)), risk=risk)

@@ -15,6 +15,7 @@ from typing import Any, Final
 from returns.pipeline import is_successful
 
 from podtide.adapters.eventlog.contents import LogApplication
+from podtide.domain.conf.advice.platforms import platform_of
 from podtide.domain.conf.entries import KEYS
 from podtide.domain.conf.entry_types import Use
 from podtide.domain.conf.redaction import Redaction, redaction_of
@@ -32,13 +33,6 @@ from podtide.domain.conf.spark_versions import SparkVersion, parse_version
 from podtide.domain.protocol.config import ScalingConfig
 
 ASSUMED: Final = "assumed: dynamic allocation needs it"
-
-_PLATFORMS: Final = (
-    ("spark.databricks.", "Databricks", "Databricks scales clusters by itself"),
-    ("spark.emr.", "EMR", "EMR may have scaled the cluster by itself"),
-    ("spark.yarn.heterogeneousExecutors.", "EMR", "EMR may have shaped and scaled executors by itself"),
-    ("spark.dataproc.", "Dataproc", "Dataproc may have scaled the cluster by itself"),
-)
 
 _ALWAYS_SHOWN: Final = (
     "spark.dynamicAllocation.minExecutors",
@@ -110,7 +104,10 @@ def settle(
     if application.properties is None:
         notes.append("The log has no environment: Spark's defaults are in force.")
     settings, conf = _settings(own, conf, bool(overrides), notes)
-    platform = _platform(properties, application.spark_version, notes)
+    platform = platform_of(properties, application.spark_version)
+    if platform is not None:
+        asked = "this is what Spark's dynamic allocation would have asked for"
+        notes.append(f"Ran on {platform.name}: {platform.scales}; {asked}.")
     if not settings.enabled:
         notes.append(_without(redaction_of(conf).shown("spark.master", properties.get("spark.master", ""))))
     elif properties.get("spark.streaming.dynamicAllocation.enabled") == "true":
@@ -124,7 +121,8 @@ def settle(
     )
     if settings.backend_fault is not None:
         notes.append(f"The scheduler backend of Spark {version.name} may refuse this: {settings.backend_fault.message}")
-    return SettledConf(settings.config, conf, version, settings.enabled, platform, tuple(dict.fromkeys(notes)))
+    name = None if platform is None else platform.name
+    return SettledConf(settings.config, conf, version, settings.enabled, name, tuple(dict.fromkeys(notes)))
 
 
 def _settings(own: SparkConf, conf: SparkConf, overridden: bool, notes: list[str]) -> tuple[ScalingSettings, SparkConf]:
@@ -158,17 +156,6 @@ def _settings(own: SparkConf, conf: SparkConf, overridden: bool, notes: list[str
         f"In the log's configuration: {_shown(error, redaction)}; replayed without it." for error in refused.errors
     )
     return refused.settings, conf
-
-
-def _platform(properties: dict[str, str], version: str | None, notes: list[str]) -> str | None:
-    for prefix, name, scaler in _PLATFORMS:
-        if any(key.startswith(prefix) for key in properties):
-            notes.append(f"Ran on {name}: {scaler}; this is what Spark's dynamic allocation would have asked for.")
-            return name
-    if version is not None and "-amzn" in version:
-        notes.append("Ran on EMR, which may have scaled the cluster by itself.")
-        return "EMR"
-    return None
 
 
 def _shown(error: ConfError, redaction: Redaction) -> ConfError:

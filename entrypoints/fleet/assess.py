@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from returns.pipeline import is_successful
@@ -20,13 +20,14 @@ from returns.pipeline import is_successful
 from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.fleet.rows import FleetRow, RowStatus, shortened
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis
+from podtide.domain.conf.advice.effects import place_of, static_settings
 from podtide.domain.recorded.application import Application
 from podtide.domain.recorded.unknowns import lost_parts, nothing_to_run
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.whatif.memory import memory_finding
 from podtide.domain.whatif.prices import Prices, usage_of
 from podtide.domain.whatif.summary import VariantAnswer
-from podtide.entrypoints.fleet.candidates import default_settings
+from podtide.entrypoints.fleet.candidates import chosen_settings
 from podtide.entrypoints.fleet.work import FleetOptions, clean
 from podtide.entrypoints.whatif.recorded_log import NothingToRun, read_application
 from podtide.entrypoints.whatif.run import Study, ask, refusal, study
@@ -36,6 +37,9 @@ WORTH: Final = 0.01
 
 CONFIRMING: Final = 10
 """Seeds of a setting that is named."""
+
+NOTES_MAX: Final = 1_000
+"""Characters of what was left out."""
 
 QUICK: Final = 24
 """Settings that a quick search looks at."""
@@ -56,32 +60,43 @@ def assess(path: str, options: FleetOptions) -> FleetRow:
     found = made.unwrap()
     if reasons := refusal(found, options.max_error):
         return _row_of(path, application, RowStatus.REFUSED, reasons[0], found)
-    answers, compared = _tuned(path, found, options) if options.tune else _default_answers(found, options)
-    return _answered(path, found, answers, compared, options)
+    compared = _tuned(path, found, options) if options.tune else _default_answers(found, options)
+    return _answered(path, found, compared, options)
 
 
-def _default_answers(found: Study, options: FleetOptions) -> tuple[list[VariantAnswer], int]:
-    """The answers to the settings, and how many; a setting that a log's conf refuses is left out, as it would not start."""
-    wishes = default_settings(found) if options.variants is None else options.variants
+class _Compared(NamedTuple):
+    """Answers to settings, how many were looked at, and what was left out, and why."""
+
+    answers: Sequence[VariantAnswer]
+    looked: int
+    notes: Sequence[str]
+
+
+def _default_answers(found: Study, options: FleetOptions) -> _Compared:
+    """The answers to the settings; one that a log's conf refuses is left out, as it would not start."""
+    wishes, notes = chosen_settings(found, options.variants)
     results = [ask(found, wish, watch=False) for wish in wishes]
     answers = [result.unwrap() for result in results if is_successful(result)]
-    return answers, len(answers)
+    return _Compared(answers, len(answers), notes)
 
 
-def _tuned(path: str, found: Study, options: FleetOptions) -> tuple[list[VariantAnswer], int]:
-    """The answer to the setting that a short search recommends (none, if none is worth it), and how many it looked at."""
+def _tuned(path: str, found: Study, options: FleetOptions) -> _Compared:
+    """The answer to the setting that a short search recommends (none, if none is worth it)."""
     from podtide.domain.whatif.search.defaults import default_space, footing  # noqa: PLC0415 - only a search needs it
+    from podtide.domain.whatif.search.in_effect import in_effect  # noqa: PLC0415 - the same
     from podtide.entrypoints.whatif.logs import UsableLog  # noqa: PLC0415 - the same
     from podtide.entrypoints.whatif.tune import TuneWish, tune  # noqa: PLC0415 - the same
 
-    space = default_space([footing(found.application, found.conf.conf)], priced=options.prices is not None)
+    space, notes = in_effect(
+        default_space([footing(found.application, found.conf.conf)], priced=options.prices is not None)
+    )
     wish = TuneWish(within=options.within, worth=WORTH, budget=QUICK, prices=options.prices, processes=1)
     tuned = tune([UsableLog(path, found)], space, wish)
     recommended = tuned.found.verdict.recommended
     looked = tuned.found.counts.candidates
     if recommended is None or recommended.candidate.as_ran:
-        return [], looked
-    return list(tuned.answers.get(recommended.candidate, ())), looked
+        return _Compared((), looked, notes)
+    return _Compared(tuned.answers.get(recommended.candidate, ()), looked, notes)
 
 
 def _row_of(
@@ -112,9 +127,7 @@ def _row_of(
     )
 
 
-def _answered(
-    path: str, found: Study, answers: Sequence[VariantAnswer], compared: int, options: FleetOptions
-) -> FleetRow:
+def _answered(path: str, found: Study, compared: _Compared, options: FleetOptions) -> FleetRow:
     base, outcome = found.replay, found.replay.typical
     usage = usage_of(outcome, base.plan.shapes)
     cost = None if options.prices is None else usage.cost(options.prices)
@@ -129,10 +142,11 @@ def _answered(
         ledger={cause.value: _seconds(outcome.ledger.get(cause, 0)) for cause in SpendCause},
         waited_s=_seconds(outcome.waited_ms),
         waiting={limit.value: _seconds(outcome.waiting.get(limit, 0.0)) for limit in Limit},
-        compared=compared,
+        compared=compared.looked,
+        left_out=shortened(clean(" ".join(compared.notes)), NOTES_MAX) or None,
         **_memory(found, usage.gb_hours, options.prices),
     )
-    best = _best(found, answers, options)
+    best = _best(found, compared.answers, options)
     if best is None:
         return row
     whole, least = _measure(base, options.prices), _measure(best, options.prices)
@@ -141,7 +155,7 @@ def _answered(
     return msgspec.structs.replace(
         row,
         best=shortened(clean(best.variant.name)),
-        best_conf=dict(best.variant.changes) or None,
+        best_conf=_settings(found, best) or None,
         best_static=best.variant.static,
         best_runtime_s=_seconds(best.typical.runtime_ms),
         best_billed_seconds=_seconds(best.typical.billed_ms),
@@ -152,6 +166,16 @@ def _answered(
         saving_cost=None if cost is None or best_cost is None else round(cost - best_cost, 6),
         saving_share=round(1.0 - least / whole, 6),
     )
+
+
+def _settings(found: Study, best: VariantAnswer) -> dict[str, str | None]:
+    """What to set for it: its changes and, where Spark's settings ask for a static count, those."""
+    settings = dict(best.variant.changes)
+    if best.variant.static is not None:
+        place, cores = place_of(found.conf.conf), best.plan.shapes[DEFAULT_PROFILE].cores
+        asked = static_settings(place, best.variant.static, cores)
+        settings |= asked if isinstance(asked, dict) else {}
+    return settings
 
 
 def _memory(found: Study, gb_hours: float, prices: Prices | None) -> dict[str, Any]:

@@ -12,19 +12,22 @@ Their names do not depend on the log, so that a summary can count over a fleet w
 
 A log that ran without dynamic allocation is tried with it ("dynamic", with the executors that it had as the maximum and
 shuffle tracking where nothing else keeps its shuffle data, and "dynamic, idle 15s") and with fewer static executors
-("static half", "static mean"). What changes nothing for a log is not simulated for it.
+("static half", "static mean"). What changes nothing for a log is not simulated for it, nor what has no effect where it ran.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
-from typing import Final
+from typing import Final, NamedTuple
 
 from returns.pipeline import is_successful
 
+from podtide.domain.conf.advice.effects import place_of
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.plan import Plan, Variant
+from podtide.domain.whatif.search.in_effect import advice_notes, variant_in_effect
 from podtide.entrypoints.whatif.run import Study, planned
 
 _DYNAMIC: Final = "spark.dynamicAllocation"
@@ -37,11 +40,31 @@ _MINIMUM: Final = {
 }
 
 
-def default_settings(study: Study) -> tuple[Variant, ...]:
-    """What is tried for this application (see the module): every variant has a plan, and one that differs."""
-    application, base = study.application, study.replay.plan
+class ChosenSettings(NamedTuple):
+    """What is tried for an application; ``notes``: what is not, as it has no effect there, and what there is to turn."""
+
+    variants: tuple[Variant, ...]
+    notes: tuple[str, ...]
+
+
+def chosen_settings(study: Study, given: Sequence[Variant] | None) -> ChosenSettings:
+    """The settings that were ``given``, or those of the module, as far as they have an effect where the application ran.
+
+    All of a given one has to have an effect; of the others what has none is left out, and each that is left has a plan that
+    differs from what ran.
+    """
+    application, base, conf = study.application, study.replay.plan, study.conf.conf
     wishes = _of_dynamic(application) if base.dynamic is not None else _of_static(application, base)
-    return tuple(wish for wish in wishes if _differs(study, wish))
+    kept: list[Variant] = []
+    reasons: dict[str, str] = {}
+    for wish in wishes if given is None else given:
+        made = variant_in_effect(wish, conf)
+        reasons |= made.reasons
+        if given is not None:
+            kept += [wish] if not made.reasons else []
+        elif made.variant is not None and _differs(study, made.variant):
+            kept.append(made.variant)
+    return ChosenSettings(tuple(kept), advice_notes([place_of(conf)], reasons))
 
 
 def _of_dynamic(application: Application) -> tuple[Variant, ...]:

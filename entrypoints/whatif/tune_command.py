@@ -26,6 +26,7 @@ from podtide.adapters.views.whatif.tune_document import TunedRun, TuneRequest, t
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.search.defaults import default_space, footing
+from podtide.domain.whatif.search.in_effect import in_effect
 from podtide.domain.whatif.search.space import AS_RAN, Space
 from podtide.domain.whatif.summary import MAX_ERROR
 from podtide.entrypoints.common.conf_options import given_conf
@@ -187,7 +188,7 @@ def run(options: TuneOptions, *, read: Read = read_shown, rerun: RerunFunction =
         if not usable:
             raise _nothing(unusable)
         cases = in_order(usable)
-        space = terms.space(cases)
+        space, effects = in_effect(terms.space(cases))
         wish = TuneWish(options.within, options.worth, options.budget, options.seed, terms.prices, options.processes)
 
         def went_on(simulations: int) -> None:
@@ -195,7 +196,7 @@ def run(options: TuneOptions, *, read: Read = read_shown, rerun: RerunFunction =
 
         with refused_as(Misused, BenchError):
             tuned = tune_runs(cases, space, wish, rerun=rerun, progress=went_on)
-    found = document_of(tuned, options, [*terms.remarks, *notes_of(cases)], unusable)
+    found = document_of(tuned, options, [*terms.remarks, *effects, *notes_of(cases)], unusable)
     with printed():
         if options.as_json:
             print_object(builtins(found))

@@ -1,7 +1,7 @@
 r"""A config as lines to paste: into spark-defaults.conf, a spark-submit command, or a SparkApplication manifest.
 
 All three say the same: which settings are set to what, and which are to be taken out (a comment, since none of the three
-can unset what another place sets). A static count is what Spark knows it as: dynamic allocation off, so many instances.
+can unset what another place sets). A static count is what its cluster manager knows it as (``effects.static_settings``).
 
 - spark-defaults.conf is read by ``java.util.Properties``: a backslash is doubled, line breaks and what is not ASCII are
   ``\n`` and ``\uXXXX``, blanks at the ends of a value do not survive Spark's own trimming.
@@ -14,10 +14,11 @@ can unset what another place sets). A static count is what Spark knows it as: dy
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from podtide.adapters.files.yaml_writer import quoted
+from podtide.domain.conf.advice.effects import Place, static_settings
 from podtide.domain.conf.entries import KEYS
 from podtide.domain.conf.scaling_config import ENABLED, INITIAL, INSTANCES, MAX, MIN, TRACKING
 
@@ -52,19 +53,37 @@ class PasteLines(NamedTuple):
     submit: str
     manifest: str
 
-    def document(self, *, operator: bool = True) -> dict[str, str]:
+    def document(self, *, operator: bool) -> dict[str, str]:
         """By the names of the places, as ``--json`` has them. ``operator``: there may be a Kubernetes operator to read a
         manifest.
         """
+        if not self.defaults:
+            return {}
         forms = {DEFAULTS: self.defaults, SUBMIT: self.submit}
         return {**forms, MANIFEST: self.manifest} if operator else forms
 
 
-def paste_lines(changes: Mapping[str, str | None], static: int | None = None) -> PasteLines:
-    """The lines for these changes (None: the key is to be taken out) and, if any, a static count."""
+def lines_for(
+    changes: Mapping[str, str | None], static: int | None, places: Sequence[Place], cores: int
+) -> dict[str, str]:
+    """The lines for these changes and, if any, a static count of executors of so many cores, by the names of where they go:
+    none that has no effect in one of ``places``, at least one."""
     settings = dict(changes)
-    if static is not None:
-        settings |= {ENABLED: "false", INSTANCES: str(static)}
+    operator = all(place.operated for place in places)
+    if static is None:
+        return paste_lines(settings).document(operator=operator)
+    asked = [static_settings(place, static, cores) for place in places]
+    first = asked[0]
+    if first is None or any(one != first for one in asked):
+        return {}
+    if isinstance(first, str):
+        assert places[0].platform is not None
+        return {places[0].platform.name: f"{first}\n"}
+    return paste_lines({**settings, **first}).document(operator=operator)
+
+
+def paste_lines(settings: Mapping[str, str | None]) -> PasteLines:
+    """The lines for these settings (None: the key is to be taken out)."""
     if not settings:
         return PasteLines("", "", "")
     given = {key: text for key, text in sorted(settings.items()) if text is not None}

@@ -14,10 +14,15 @@ from typing import Any, Final
 from podtide.adapters.text.format import count
 from podtide.adapters.views.whatif.figures import change, money, number, percent
 from podtide.adapters.views.whatif.model import Document, MemoryEntry, MemoryStageEntry
+from podtide.domain.conf.advice.effects import TABLE
+from podtide.domain.conf.spark_versions import parse_version
 from podtide.domain.whatif.memory import GC_SHARE_MAX, MIB, POLLED_SHARE, MemoryFinding
 from podtide.domain.whatif.prices import Prices
 
 STAGES_SHOWN: Final = 3
+METERS: Final = ("spark.executor.metrics.pollingInterval", "spark.executor.processTreeMetrics.enabled")
+"""What makes a run log the memory that it uses."""
+
 _RISKS: Final = {
     "low": "measured, with a tenth to spare",
     "moderate": "an estimate: try it on one run first",
@@ -52,7 +57,7 @@ def memory_lines(document: Document) -> tuple[str, ...]:
         _had(found),
         *_spilled(found),
         *_lost(found),
-        _recommended(found, document.currency) if found.changes else _nothing(found),
+        _recommended(found, document.currency) if found.changes else _nothing(found, document.app.spark_version),
     )
 
 
@@ -155,7 +160,7 @@ def _settings(found: MemoryEntry) -> str:
     return ", ".join(f"{key}={value}" for key, value in found.changes.items())
 
 
-def _nothing(found: MemoryEntry) -> str:
+def _nothing(found: MemoryEntry, spark_version: str) -> str:
     """Why no other memory is recommended."""
     if found.of_node:
         enough = "" if found.enough_mib is None else f"; a heap of {size(found.enough_mib)} would have sufficed"
@@ -165,11 +170,11 @@ def _nothing(found: MemoryEntry) -> str:
             return "Memory alone does not mend that: it would take more than four times as much."
         return "No other memory of executors is recommended."
     if found.polled_share < POLLED_SHARE:
-        return (
-            f"What was in use is logged for {percent(found.polled_share)} of the task time, too little to recommend "
-            "less. One run with spark.executor.metrics.pollingInterval=1s and "
-            "spark.executor.processTreeMetrics.enabled=true would tell."
-        )
+        lead = f"What was in use is logged for {percent(found.polled_share)} of the task time, too little to recommend less."
+        written = parse_version(spark_version).written
+        if written is None or written < max(TABLE[key].since for key in METERS):
+            return f"{lead} From Spark 3.0 on a run with {METERS[0]} would tell."
+        return f"{lead} One run with {METERS[0]}=1s and {METERS[1]}=true would tell."
     if any(found.losses.values()):
         return "What ended may have been for want of memory, so no less is recommended."
     if found.gc_share > GC_SHARE_MAX:

@@ -18,10 +18,12 @@ from msgspec import structs
 from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import display
 from podtide.adapters.views.whatif import model
-from podtide.adapters.views.whatif.conf_snippets import paste_lines
+from podtide.adapters.views.whatif.conf_snippets import lines_for
 from podtide.adapters.views.whatif.document import WhatIfRequest, document, error_entry, seconds
 from podtide.adapters.views.whatif.figures import MEASURES, change, percent, took
 from podtide.adapters.views.whatif.findings import caveats
+from podtide.domain.base.units import DEFAULT_PROFILE
+from podtide.domain.conf.advice.effects import place_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.plan import AS_SIMULATED
@@ -202,8 +204,8 @@ def _saving(verdict: TuneVerdict, request: TuneRequest) -> dict[str, str | float
 def _to_paste(advice: model.Recommendation, one: Candidate, runs: Sequence[TunedRun]) -> model.Recommendation:
     """An advice with its config, and the lines to paste."""
     changes = dict(one.changes)
-    on_yarn = all(run.conf.master.startswith("yarn") for run in runs)
-    lines = paste_lines(changes, one.static).document(operator=not on_yarn)
+    cores = max(run.answers[0].plan.shapes[DEFAULT_PROFILE].cores for run in runs)
+    lines = lines_for(changes, one.static, [place_of(run.conf) for run in runs], cores)
     return structs.replace(advice, name=one.name, conf=changes, static=one.static, lines=lines)
 
 

@@ -16,7 +16,6 @@ from podtide.adapters.text.format import count, moment
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.whatif import figures, findings
-from podtide.adapters.views.whatif.conf_snippets import DEFAULTS, MANIFEST, SUBMIT
 from podtide.adapters.views.whatif.model import Document, Recommendation, RunEntry, Searched
 from podtide.adapters.views.whatif.view import header, show_memory, show_remarks, show_warnings
 
@@ -151,7 +150,7 @@ class TuneView:
             page.say("Nearly as cheap, and faster:", "dim")
             self._advice(knee, "bold")
             page.lines(list(page.hanging(page.text("    "), page.text(_settings(knee)))))
-        for place in [one for one in (DEFAULTS, SUBMIT, MANIFEST) if one in advice.lines]:
+        for place in advice.lines:
             page.blank()
             page.say(f"{place}:", "dim")
             page.lines([page.text(f"    {line}") for line in advice.lines[place].splitlines()])

@@ -70,7 +70,9 @@ def test_given_settings_are_tried_instead_and_impossible_ones_left_out() -> None
         Variant("two", static=2),
     )
     row = assess(log, FleetOptions(wishes, within=10.0))
-    assert (row.compared, row.best, row.best_static, row.best_conf) == (2, "two", 2, None)
+    assert (row.compared, row.best, row.best_static) == (2, "two", 2)
+    asked = {"spark.dynamicAllocation.enabled": "false", "spark.executor.cores": "1", "spark.cores.max": "2"}
+    assert row.best_conf == asked, "a standalone master counts cores"
 
 
 @recorded

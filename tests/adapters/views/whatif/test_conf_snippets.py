@@ -10,8 +10,10 @@ from hypothesis import given, strategies as st
 from returns.pipeline import is_successful
 
 from podtide.adapters.files.spark_conf import parse_properties, properties
-from podtide.adapters.views.whatif.conf_snippets import paste_lines
+from podtide.adapters.views.whatif.conf_snippets import lines_for, paste_lines
+from podtide.domain.conf.advice.effects import Place, place_of
 from podtide.domain.conf.scaling_config import ENABLED, INITIAL, INSTANCES, MAX, TRACKING
+from podtide.domain.conf.spark_conf import from_mapping
 
 CHANGES: dict[str, str | None] = {
     MAX: "12",
@@ -56,11 +58,41 @@ def test_a_manifest_has_fields_of_its_own() -> None:
     assert "# take out: spec.executor.instances" in paste_lines(CHANGES).manifest
 
 
-def test_a_static_count_is_what_spark_knows_it_as() -> None:
-    lines = paste_lines({}, 4)
-    assert lines.defaults == "spark.dynamicAllocation.enabled  false\nspark.executor.instances         4\n"
-    spec = yaml.safe_load(lines.manifest)["spec"]
+def place(master: str, properties: dict[str, str] | None = None) -> Place:
+    return place_of(from_mapping({"spark.master": master, **(properties or {})}, "test"))
+
+
+@pytest.mark.parametrize(
+    ("where", "lines"),
+    [
+        (place("yarn"), "spark.dynamicAllocation.enabled  false\nspark.executor.instances         4\n"),
+        (
+            place("spark://master:7077"),
+            "spark.cores.max                  8\n"
+            "spark.dynamicAllocation.enabled  false\n"
+            "spark.executor.cores             2\n",
+        ),
+    ],
+)
+def test_a_static_count_is_what_its_cluster_manager_knows_it_as(where: Place, lines: str) -> None:
+    assert lines_for({}, 4, [where], 2)["spark-defaults.conf"] == lines
+
+
+def test_a_static_count_is_workers_where_the_platform_decides_on_executors() -> None:
+    databricks = place("spark://10.0.0.1:7077", {"spark.databricks.workerNodeTypeId": "m5.4xlarge"})
+    assert lines_for({}, 4, [databricks], 2) == {"Databricks": '"num_workers": 4\n'}
+    glue = place("jes", {"spark.glue.GLUE_VERSION": "4.0"})
+    assert lines_for({}, 4, [glue], 2) == {"AWS Glue": '"NumberOfWorkers": 5\n'}, "one of them is the driver"
+    assert lines_for({}, 4, [databricks, place("yarn")], 2) == {}, "nothing is true of both"
+
+
+def test_a_manifest_is_for_kubernetes_alone() -> None:
+    kubernetes = place("k8s://https://api")
+    spec = yaml.safe_load(lines_for({}, 4, [kubernetes], 2)["SparkApplication"])["spec"]
     assert spec == {"dynamicAllocation": {"enabled": False}, "executor": {"instances": 4}}
+    for other in (place("yarn"), place("spark://master:7077"), place("")):
+        assert list(lines_for({MAX: "4"}, None, [kubernetes, other], 2)) == ["spark-defaults.conf", "spark-submit"]
+    assert lines_for({}, None, [kubernetes], 2) == {}, "nothing to change is nothing to paste"
 
 
 @pytest.mark.parametrize(
@@ -76,10 +108,6 @@ def test_a_static_count_is_what_spark_knows_it_as() -> None:
 )
 def test_the_operator_switches_shuffle_tracking_on(changes: dict[str, str | None], dynamic: dict[str, object]) -> None:
     assert yaml.safe_load(paste_lines(changes).manifest)["spec"]["dynamicAllocation"] == dynamic
-
-
-def test_nothing_to_change_is_nothing_to_paste() -> None:
-    assert set(paste_lines({}).document().values()) == {""}
 
 
 KEYS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).map(lambda text: f"spark.{text}")
@@ -109,9 +137,3 @@ def test_what_was_recommended_can_be_given_back() -> None:
     assert {key: setting.value for key, setting in read.unwrap().conf.settings.items()} == {
         key: text for key, text in CHANGES.items() if text is not None
     }
-
-
-def test_on_yarn_there_is_no_operator_to_read_a_manifest() -> None:
-    lines = paste_lines(CHANGES)
-    assert list(lines.document()) == ["spark-defaults.conf", "spark-submit", "SparkApplication"]
-    assert list(lines.document(operator=False)) == ["spark-defaults.conf", "spark-submit"]
