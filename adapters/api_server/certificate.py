@@ -1,0 +1,49 @@
+"""A self-signed certificate for one run, made by the ``openssl`` program.
+
+It is its own authority: clients are given it as the CA. The key never leaves the folder that is handed in.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import subprocess
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from podtide.adapters.api_server.settings import ApiNotServed
+
+DAYS: Final = 30
+WAIT_S: Final = 30
+
+
+class Certificate(NamedTuple):
+    """PEM files."""
+
+    certificate: Path
+    key: Path
+
+
+def self_signed(folder: Path, address: str) -> Certificate:
+    """Make one for an address; raises ApiNotServed."""
+    made = Certificate(folder / "server.crt", folder / "server.key")
+    try:
+        name = f"IP:{ipaddress.ip_address(address)}"
+    except ValueError:
+        name = f"DNS:{address}"
+    names = ",".join(dict.fromkeys((name, "IP:127.0.0.1", "DNS:localhost")))
+    command = [
+        "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-batch",
+        "-days", str(DAYS), "-subj", "/CN=podtide", "-keyout", str(made.key), "-out", str(made.certificate),
+        "-addext", f"subjectAltName={names}", "-addext", "keyUsage=critical,digitalSignature,keyCertSign",
+        "-addext", "extendedKeyUsage=serverAuth",
+    ]  # fmt: skip
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)  # noqa: S603 - fixed program
+    except FileNotFoundError:
+        raise ApiNotServed("TLS needs the program openssl, which is not there") from None
+    except subprocess.TimeoutExpired:
+        raise ApiNotServed(f"openssl made no certificate in {WAIT_S} s") from None
+    if run.returncode:
+        raise ApiNotServed(f"openssl made no certificate: {run.stderr.strip().splitlines()[-1:]}")
+    made.key.chmod(0o600)
+    return made
