@@ -36,7 +36,8 @@ class ConfEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """A configuration and what was found out about it. ``unlisted``: settings that are not among ``entries``."""
+    """A configuration and what was found out about it. ``unlisted``: settings that are not among ``entries``; ``readable``:
+    each setting by itself can be read, so the errors are what Spark refuses when it starts."""
 
     conf: SparkConf
     settings: ScalingSettings
@@ -46,6 +47,7 @@ class Report:
     errors: tuple[ConfError, ...]
     redaction: Redaction
     yarn: YarnConfig | None = None
+    readable: bool = True
 
 
 def document(report: Report) -> dict[str, Any]:
@@ -148,7 +150,7 @@ def complaints(report: Report) -> Iterator[str]:
         place = f"{setting} ({escaped(error.origin)})"
         yield f"error: {place}: expected {escaped(error.expected)}"
     if report.errors:
-        yield f"podtide: {count(len(report.errors), 'error')}: Spark would not start with this"
+        yield f"podtide: {count(len(report.errors), 'error')}: Spark {report.conf.version.name} would not start with this"
 
 
 def _friendly(entry: ConfEntry) -> str:

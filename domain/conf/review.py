@@ -94,12 +94,6 @@ def _about(conf: SparkConf, name: str) -> list[ConfNotice]:
         if references:
             text = f"{name} refers to {', '.join(references[:3])}, which only the driver's environment can resolve"
             notices.append(ConfNotice(NoticeLevel.WARNING, text))
-    if name == "spark.task.cpus" and version.release < (4, 3, 0):
-        reading = read(conf, name)
-        value = reading.unwrap().value if is_successful(reading) else None
-        if value is not None and value != int(str(value).split(".", maxsplit=1)[0]):
-            text = f"Spark {version.name} takes whole numbers for {name}; its effect is that of Spark 4.3"
-            notices.append(ConfNotice(NoticeLevel.WARNING, text))
     return notices
 
 

@@ -56,6 +56,8 @@ REQUIRED_CONDITIONS: Final = (
     "4) (Experimental) configuring spark.shuffle.sort.io.plugin.class to use a custom ShuffleDataIO who's "
     "ShuffleDriverComponents supports reliable storage."
 )
+TRACKED_WITHOUT_SERVICE: Final = "Dynamic allocation is enabled without a shuffle service."
+MIGRATED_WITHOUT_SERVICE: Final = "Shuffle data decommission is enabled without a shuffle service."
 BOTH_MECHANISMS: Final = (
     "You are enabling both shuffle tracking and other DA supported mechanism, which will cause idle executors not to "
     "be released in a timely, please check the configurations."
@@ -160,11 +162,9 @@ def _validate_shuffle(
     migrating = decommission and reads.flag(SHUFFLE_BLOCKS)
     if not reads.flag(SERVICE) and not reliable:
         if tracking:
-            text = "Dynamic allocation is enabled without a shuffle service."
-            notices.append(ConfNotice(NoticeLevel.INFO, text, spark=True))
+            notices.append(ConfNotice(NoticeLevel.INFO, TRACKED_WITHOUT_SERVICE, spark=True))
         elif migrating:
-            text = "Shuffle data decommission is enabled without a shuffle service."
-            notices.append(ConfNotice(NoticeLevel.INFO, text, spark=True))
+            notices.append(ConfNotice(NoticeLevel.INFO, MIGRATED_WITHOUT_SERVICE, spark=True))
         elif not testing:
             expected = f"true, or {SERVICE}, or {DECOMMISSION} with {SHUFFLE_BLOCKS}, or reliable shuffle storage"
             reads.refuse(TRACKING, expected, SPARK_EXCEPTION, REQUIRED_CONDITIONS)

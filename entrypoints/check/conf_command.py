@@ -20,6 +20,7 @@ from podtide.domain.conf.spark_versions import DEFAULT_VERSION, parse_version
 from podtide.entrypoints.check.conf_report import report_of
 
 BAD_CONFIG: Final = 2
+REFUSED_BY_SPARK: Final = 5
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -38,9 +39,10 @@ def conf(
 ) -> None:
     """Check a configuration and show what is in force, and where each value comes from.
 
-    Settings are read with the types, checks and defaults of Spark; behaviour is that of Spark 4.3.0 whatever the
-    version. All mistakes are reported at once. Exit code 2 if Spark would not start with it, 3 if the file cannot be
-    read.
+    Settings are read with the types, checks and defaults of Spark, and refused together where the version refuses them
+    when dynamic allocation starts; behaviour is that of Spark 4.3.0 whatever the version. All mistakes are reported at
+    once. Exit code 2 if a setting cannot be read, 3 if the file cannot be read, 5 if each setting can be, and that Spark
+    would not start with them.
     """
     chosen = parse_version(version) if version is not None else DEFAULT_VERSION
     if version is not None and (not version.strip() or (chosen.remark and "no Spark version" in chosen.remark)):
@@ -56,4 +58,4 @@ def conf(
                 click.echo(line)
         for line in complaints(report):
             click.echo(line, err=True)
-    ctx.exit(BAD_CONFIG if report.errors else 0)
+    ctx.exit(0 if not report.errors else REFUSED_BY_SPARK if report.readable else BAD_CONFIG)

@@ -10,20 +10,36 @@ from returns.pipeline import is_successful
 
 from podtide.adapters.files.spark_conf import read_properties_file
 from podtide.adapters.views.conf import ConfEntry, Report
+from podtide.domain.conf.advice.effects import TABLE, ManagerKind, place_of
+from podtide.domain.conf.advice.start_checks import read_by, start_errors, whole_cpus
 from podtide.domain.conf.entries import KEYS, RENAMED
 from podtide.domain.conf.entry_types import LIST, REGEX, STRING, Key, Use
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.review import conflicts, review
-from podtide.domain.conf.scaling_config import INITIAL, ScalingSettings, scaling_config
+from podtide.domain.conf.scaling_config import (
+    BOTH_MECHANISMS,
+    INITIAL,
+    MIGRATED_WITHOUT_SERVICE,
+    SERVICE,
+    TRACKED_WITHOUT_SERVICE,
+    ScalingSettings,
+    scaling_config,
+)
 from podtide.domain.conf.settings import ConfNotice, NoticeLevel, settled
 from podtide.domain.conf.spark_conf import ConfError, SparkConf, check, from_arguments, from_mapping, layered, read
 from podtide.domain.conf.spark_versions import SparkVersion
 from podtide.domain.conf.yarn_config import yarn_config
 from podtide.domain.protocol.cluster_config import YarnConfig
 from podtide.entrypoints.common.output import UnreadableInput
-from podtide.entrypoints.common.platform import MASTER_KEY, on_yarn, side_name
+from podtide.entrypoints.common.platform import on_yarn
 
 NAMED_MAX: Final = 3
+_FAMILIES: Final = {
+    ManagerKind.KUBERNETES: "spark.kubernetes.", ManagerKind.YARN: "spark.yarn.", ManagerKind.STANDALONE: "",
+}  # fmt: skip
+_OF_SHUFFLE: Final = frozenset({TRACKED_WITHOUT_SERVICE, MIGRATED_WITHOUT_SERVICE, BOTH_MECHANISMS})
+"""What 4.3.0 says where it starts; no word of it where another release does not."""
+
 ALWAYS_SHOWN: Final = (
     "spark.master",
     "spark.executor.instances",
@@ -75,11 +91,15 @@ def report_of(pairs: Sequence[str], file: Path | None, version: SparkVersion, *,
     ]
     settings = _settings(merged, notices, errors)
     errors += [error for error in (*check(merged), *conflicts(merged)) if error not in errors]
+    errors = read_by(errors, version.release)
+    unreadable = {*check(merged), *whole_cpus(merged)}
+    readable = is_successful(given) and not any(error in unreadable for error in errors)
     yarn = _yarn(merged, notices, errors) if on_yarn(merged) else None
     notices += [*review(merged), *_of_the_other(merged)]
     entries = tuple(_entries(merged, everything=everything))
     unlisted = len(set(merged.settings) - {entry.key for entry in entries})
-    return Report(merged, settings, entries, unlisted, tuple(notices), tuple(errors), redaction_of(merged), yarn)
+    found = tuple(errors)
+    return Report(merged, settings, entries, unlisted, tuple(notices), found, redaction_of(merged), yarn, readable)
 
 
 def _yarn(conf: SparkConf, notices: list[ConfNotice], errors: list[ConfError]) -> YarnConfig:
@@ -92,38 +112,39 @@ def _yarn(conf: SparkConf, notices: list[ConfNotice], errors: list[ConfError]) -
 
 
 def _of_the_other(conf: SparkConf) -> list[ConfNotice]:
-    """Settings of the cluster manager that the master does not choose; nobody reads them."""
-    master = conf.setting(MASTER_KEY)
-    if master is None:
+    """Settings that the cluster manager of the master does not read."""
+    manager = place_of(conf).manager
+    if manager not in _FAMILIES:
         return []
-    there = on_yarn(conf)
-    if not there and not master.value.strip().startswith("k8s://"):
-        return []
-    family = "spark.kubernetes." if there else "spark.yarn."
-    names = sorted(name for name in conf.settings if name.startswith(family))
+    others = tuple(family for other, family in _FAMILIES.items() if family and other is not manager)
+    names = sorted(name for name in conf.settings if name.startswith(others) or _unread(name, manager))
     if not names:
         return []
     more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
     verb = "has" if len(names) == 1 else "have"
     shown = ", ".join(names[:NAMED_MAX])
-    return [
-        ConfNotice(
-            NoticeLevel.WARNING, f"{shown}{more} {verb} no effect on {side_name(yarn=there)}, which the master is"
-        )
-    ]
+    text = f"{shown}{more} {verb} no effect on {manager.value}, which the master is"
+    return [ConfNotice(NoticeLevel.WARNING, text)]
+
+
+def _unread(name: str, manager: ManagerKind) -> bool:
+    """Whether the table says so. On Kubernetes Spark does read whether there is a shuffle service, though there is none."""
+    return name in TABLE and name != SERVICE and manager not in TABLE[name].on
 
 
 def _settings(conf: SparkConf, notices: list[ConfNotice], errors: list[ConfError]) -> ScalingSettings:
     """What dynamic allocation makes of the conf. While it is off, Spark does not check how its keys go together."""
-    settings, refused = settled(scaling_config(conf))
+    settings, newest = settled(scaling_config(conf))
+    refused = start_errors(conf, newest)
     if not settings.enabled:
         notices.append(
             ConfNotice(NoticeLevel.INFO, "Dynamic allocation is off: this is what would be in force with it.")
         )
-    notices += settings.notices
+    notices += [one for one in settings.notices if one.text not in _OF_SHUFFLE or refused == newest]
     unreadable = set(check(conf))
     for error in refused:
-        if settings.enabled or error in unreadable or not error.key.startswith("spark.dynamicAllocation."):
+        of_dynamic = error.key == SERVICE or error.key.startswith("spark.dynamicAllocation.")
+        if settings.enabled or error in unreadable or not of_dynamic:
             errors.append(error)
         else:
             text = f"With dynamic allocation Spark would refuse {error.key}: expected {error.expected}"

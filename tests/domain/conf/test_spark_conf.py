@@ -300,7 +300,6 @@ def texts(settings: dict[str, str], version: str = "4.3.0") -> str:
         ({"spark.yarn.executor.memoryOverhead": "1g"}, "4.3.0", "Please use the new key 'spark.executor"),
         ({"spark.blacklist.timeout": "1s"}, "4.3.0", "ignores spark.blacklist.timeout"),
         ({"spark.executor.port": "1"}, "4.3.0", "deprecated as of Spark 2.0.0"),
-        ({"spark.task.cpus": "0.5"}, "3.5.0", "takes whole numbers"),
         ({"spark.kubernetes.namespace": "${env:NS}"}, "4.3.0", "env:NS"),
         ({}, "1.6.1", "older than 2.4"),
         ({"spark.redaction.regex": "(a+)+$"}, "4.3.0", "redaction"),

@@ -96,8 +96,92 @@ def test_an_error_in_json_says_what_spark_throws() -> None:
 
 def test_a_backend_that_would_not_start_is_an_error() -> None:
     result = run(*ON, "--conf", f"{DA}maxExecutors=4", "--conf", "spark.executor.instances=9")
-    assert result.exit_code == 2
+    assert result.exit_code == 5
     assert "0 to 4 executors to begin with" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("master", "unread"),
+    [
+        ("spark://m:7077", ["spark.executor.memoryOverhead", "spark.kubernetes.namespace"]),
+        ("yarn", ["spark.cores.max", "spark.kubernetes.namespace"]),
+        ("k8s://https://api", ["spark.cores.max"]),
+        ("local[2]", []),
+    ],
+)
+def test_what_the_cluster_manager_does_not_read_is_said(master: str, unread: list[str]) -> None:
+    given = (
+        "spark.executor.memoryOverhead=1g",
+        "spark.cores.max=8",
+        "spark.kubernetes.namespace=x",
+        f"{DA}maxExecutors=9",
+    )
+    result = run(*(word for one in (f"spark.master={master}", *given) for word in ("--conf", one)))
+    said = "".join(line for line in result.stderr.splitlines() if "no effect on" in line)
+    assert [one.partition("=")[0] for one in sorted(given) if one.partition("=")[0] in said] == sorted(unread)
+
+
+TRACKING = f"{DA}shuffleTracking.enabled"
+SERVICE = "spark.shuffle.service.enabled"
+DECOMMISSION = "spark.decommission.enabled"
+MIGRATION = "spark.storage.decommission.shuffleBlocks.enabled"
+PENDING = ("spark.kubernetes.allocation.maxPendingPodsPerRp=9", "spark.kubernetes.allocation.maxPendingPods=3")
+
+
+@pytest.mark.parametrize(
+    ("version", "settings", "code", "blamed"),
+    [
+        ("2.4.8", (), 5, SERVICE),
+        ("2.4.8", (f"{TRACKING}=true",), 5, SERVICE),
+        ("2.4.8", (f"{SERVICE}=true",), 0, None),
+        ("2.4.8", (f"{SERVICE}=true", f"{DA}shuffleTracking.timeout=-1s"), 0, None),
+        ("2.4.8", (f"{SERVICE}=true", f"{DA}executorIdleTimeout=0"), 0, None),
+        ("2.4.8", (f"{SERVICE}=true", "spark.task.cpus=2", "spark.master=spark://m:7077"), 5, "spark.task.cpus"),
+        ("3.0.3", (f"{SERVICE}=true", "spark.task.cpus=2", "spark.master=spark://m:7077"), 0, None),
+        ("3.0.3", (), 5, TRACKING),
+        ("3.0.3", (f"{TRACKING}=true",), 0, None),
+        ("3.0.3", (f"{TRACKING}=true", f"{DA}shuffleTracking.timeout=-1s"), 2, f"{DA}shuffleTracking.timeout"),
+        ("3.0.3", (f"{DECOMMISSION}=true", f"{MIGRATION}=true"), 5, TRACKING),
+        ("3.1.1", (f"{DECOMMISSION}=true", f"{MIGRATION}=true"), 0, None),
+        ("3.3.4", (f"{DECOMMISSION}=true",), 5, TRACKING),
+        ("3.4.0", (f"{DECOMMISSION}=true", f"{TRACKING}=false"), 0, None),
+        ("3.3.4", (), 5, TRACKING),
+        ("3.4.0", (), 0, None),
+        ("3.5.1", (f"{TRACKING}=false",), 5, TRACKING),
+        ("4.3.0", (f"{TRACKING}=false",), 5, TRACKING),
+        ("3.5.1", (f"{DA}executorAllocationRatio=2",), 5, f"{DA}executorAllocationRatio"),
+        ("4.0.0", PENDING, 0, None),
+        ("4.1.0", PENDING, 5, "spark.kubernetes.allocation.maxPendingPodsPerRp"),
+        ("4.2.0", ("spark.task.cpus=0.5",), 2, "spark.task.cpus"),
+        ("4.3.0", ("spark.task.cpus=0.5",), 0, None),
+        ("2.4.8", ("spark.executor.resource.gpu.x=1", f"{SERVICE}=true"), 0, None),
+        ("3.4.0", ("spark.executor.resource.gpu.x=1",), 5, "spark.executor.resource.gpu.amount"),
+    ],
+)
+def test_a_version_refuses_what_its_own_checks_do_and_only_that(
+    version: str, settings: tuple[str, ...], code: int, blamed: str | None
+) -> None:
+    given = [word for setting in settings for word in ("--conf", setting)]
+    result = run(*ON, "--spark-version", version, *given)
+    assert result.exit_code == code, result.output
+    if blamed is None:
+        assert "error: " not in result.stderr
+        return
+    (error,) = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert error.startswith(f"error: {blamed}")
+    assert "expected " in error
+    assert f"1 error: Spark {version[:3]} would not start with this" in result.stderr
+
+
+def test_what_an_earlier_spark_needs_is_said_with_its_version_and_own_words() -> None:
+    (error,) = plain(*ON, "--spark-version", "2.4.8", "--conf", f"{TRACKING}=true")["errors"]
+    assert error["key"] == SERVICE
+    assert error["expected"] == "true: Spark 2.4 allocates dynamically with an external shuffle service only"
+    assert error["raised"].endswith("You may enable this through spark.shuffle.service.enabled.")
+    assert "without a shuffle service" not in run(*ON, "--spark-version", "2.4.8", "--conf", f"{TRACKING}=true").stderr
+    off = run("--spark-version", "2.4.8")
+    assert off.exit_code == 0
+    assert f"With dynamic allocation Spark would refuse {SERVICE}" in off.stderr
 
 
 def test_while_dynamic_allocation_is_off_its_own_checks_are_warnings() -> None:
