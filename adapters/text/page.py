@@ -149,7 +149,7 @@ class Page:
     def table(self, rows: Iterable[Sequence[Text]], right: Sequence[bool], gap: int = 2, indent: int = 2) -> list[Text]:
         """Rows in columns as wide as their widest cell; ``right`` says which columns end flush."""
         listed = [list(row) for row in rows]
-        widths = [max(cell_len(row[place].plain) for row in listed) for place in range(len(right))]
+        widths = [max((cell_len(row[place].plain) for row in listed), default=0) for place in range(len(right))]
         if indent + sum(widths) + gap * (len(widths) - 1) > self.width:
             return [line for row in listed for line in self._stacked(row, indent)]
         lines = []

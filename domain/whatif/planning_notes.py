@@ -12,6 +12,7 @@ from typing import Final
 
 from returns.pipeline import is_successful
 
+from podtide.domain.conf.advice.effects import TABLE, Place, place_of, why_not
 from podtide.domain.conf.entries import KEYS, RENAMED
 from podtide.domain.conf.entry_types import Use, Value
 from podtide.domain.conf.scaling_config import ENABLED
@@ -45,8 +46,9 @@ def change_notes(
 ) -> tuple[str, ...]:
     """What to say about ``changes`` that lead from ``before`` to ``after``; ``dynamic``: dynamic allocation is on after."""
     notes = []
+    place = place_of(after)
     for key in sorted(changes):
-        note = _note(before, after, key, changes[key], master, dynamic=dynamic)
+        note = _ruled(key, place) or _note(before, after, key, changes[key], master, dynamic=dynamic)
         if note is not None:
             notes.append(note)
     notes = list(dict.fromkeys(notes))
@@ -59,6 +61,12 @@ def touches(keys: Iterable[str], wanted: Iterable[str]) -> bool:
     """Whether any of the changed ``keys`` is one of ``wanted``, under this or another name, or in a family of them."""
     names = {RENAMED[key].name if key in RENAMED else key for key in keys}
     return any(name in names or (name.endswith(".") and any(key.startswith(name) for key in names)) for name in wanted)
+
+
+def _ruled(key: str, place: Place) -> str | None:
+    """What to say of a setting where the platform decides on executors by rules of its own."""
+    why = why_not(key, place) if place.own_rules and key in TABLE else None
+    return None if why is None else f"{key}: {why}; this is what Spark's own would make of it."
 
 
 def _note(

@@ -364,6 +364,11 @@ def test_faults_are_built_into_the_cluster() -> None:
         (YARN, {"spark.executor.cores": "4"}, "executors of another shape"),
         (YARN, {"spark.sql.shuffle.partitions": "10"}, "is not part of the simulation"),
         (YARN, {"spark.speculation": "true"}, "where the log has them"),
+        (
+            {**YARN, "spark.databricks.workerNodeTypeId": "x"},
+            {DA + "maxExecutors": "5"},
+            "Databricks decides on executors by rules of its own",
+        ),
         (LOCAL, {DA + "enabled": "true"}, "allocates no executors with master local[4]"),
     ],
 )

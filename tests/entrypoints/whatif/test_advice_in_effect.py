@@ -107,6 +107,19 @@ def test_a_setting_that_was_asked_for_is_left_out_where_it_has_no_effect(tmp_pat
     assert told(answer.document["notes"], "spark.kubernetes.allocation.batch.size (YARN does not read it)")
 
 
+def test_where_nothing_has_an_effect_nothing_is_tried(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", {"spark.master": "local[1]"}, executors=1)
+    page = tmp_path / "page.html"
+    shown = tune(log, *QUICK, "--report", page)
+    assert shown.code == 0
+    assert "Nothing is worth changing" in " ".join(shown.out.split())
+    assert "a local master does not read it" in " ".join(shown.out.split())
+    assert "a local master does not read it" in page.read_text()
+    advice, notes = advised(log)
+    assert (advice["space"], advice["lines"]) == ({}, {})
+    assert told(notes, "static counts (nothing asks a local master for a count of executors)")
+
+
 def test_a_fleet_names_what_has_an_effect(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
