@@ -15,6 +15,7 @@ _VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch",
 _SUBRESOURCE_KINDS: Final = {
     "binding": {"kind": "Binding"},
     "eviction": {"kind": "Eviction", "group": "policy", "version": "v1"},
+    "scale": {"kind": "Scale", "group": "autoscaling", "version": "v1"},
 }
 _HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
 

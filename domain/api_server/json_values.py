@@ -65,6 +65,11 @@ def drop(value: Mapping[str, Json], path: JsonPath) -> FrozenObject:
     return FrozenObject(changed)
 
 
+def filled(base: Mapping[str, Json], defaults: Mapping[str, Json]) -> FrozenObject:
+    """The object with the defaults for what it does not say."""
+    return FrozenObject({**defaults, **{name: value for name, value in base.items() if value is not None}})
+
+
 def at(value: Json, path: JsonPath) -> Json:
     """What stands at ``path``; None where nothing does."""
     for name in path:

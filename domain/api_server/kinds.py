@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from podtide.domain.api_server.json_values import JsonPath, words
 
@@ -81,6 +81,11 @@ QUOTAS: Final = _kind(
     "resourcequotas", "ResourceQuota", "spec status", short_names=("quota",), subresources=("status",), returned=True
 )
 
+_SET: Final[dict[str, Any]] = {"group": "apps", "subresources": ("scale", "status"), "categories": ("all",)}
+DEPLOYMENTS: Final = _kind("deployments", "Deployment", "spec status", short_names=("deploy",), **_SET)
+REPLICA_SETS: Final = _kind("replicasets", "ReplicaSet", "spec status", "status.replicas", short_names=("rs",), **_SET)
+STATEFUL_SETS: Final = _kind("statefulsets", "StatefulSet", "spec status", short_names=("sts",), **_SET)
+
 KINDS: Final = (
     _kind("configmaps", "ConfigMap", "data binaryData immutable", short_names=("cm",)),
     _kind(
@@ -131,6 +136,9 @@ KINDS: Final = (
         returned=True,
     ),
     _kind("services", "Service", "spec status", short_names=("svc",), subresources=("status",), categories=("all",)),
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
     _kind("leases", "Lease", "spec", group="coordination.k8s.io", put_creates=True),
     _kind("networkpolicies", "NetworkPolicy", "spec", group="networking.k8s.io", short_names=("netpol",)),
 )

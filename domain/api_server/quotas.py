@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, at, put
 from podtide.domain.api_server.kinds import KINDS, PODS, QUOTAS, ApiKind
-from podtide.domain.api_server.state import ApiChange, Books, ObjectKey, kind_of
+from podtide.domain.api_server.state import Books, ObjectKey, kind_of
 from podtide.domain.api_server.statuses import forbidden
 from podtide.domain.jvm.quantities import parse_quantity
 
@@ -66,8 +66,10 @@ def check(books: Books, kind: ApiKind, item: FrozenObject) -> None:
             raise forbidden(kind, name, why)
 
 
-def keep_books(books: Books, changes: list[ApiChange]) -> None:
-    """Bring ``status.used`` of the quotas concerned up to date with what a step changed."""
+def keep_books(books: Books) -> None:
+    """Bring ``status.used`` of the quotas concerned up to date with what a step changed since the last time."""
+    changes = books.changes[books.counted :]
+    books.counted = len(books.changes)
     added: dict[str, Usage] = {}
     bounded: set[ObjectKey] = set()
     for change in changes:

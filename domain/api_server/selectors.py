@@ -70,6 +70,37 @@ def selection(kind: ApiKind, label_selector: str, field_selector: str) -> Select
     return Selection(tuple(_labels(label_selector)), tuple(_fields(kind, field_selector)))
 
 
+_OPERATORS: Final = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
+
+
+def label_selection(selector: Json) -> Selection:
+    """A LabelSelector of an object: what it selects; nothing that it says is left out."""
+    labels = at(selector, ("matchLabels",)) or {}
+    needs = [LabelRequirement(key, "in", frozenset({value})) for key, value in labels.items()]
+    needs += [
+        LabelRequirement(one["key"], _OPERATORS[one["operator"]], frozenset(one.get("values") or ()))
+        for one in at(selector, ("matchExpressions",)) or ()
+    ]
+    return Selection(tuple(needs))
+
+
+def selector_text(selector: Json) -> str:
+    """A LabelSelector of an object as a label selector of a query, as metav1.FormatLabelSelector writes it."""
+    terms = []
+    for need in sorted(label_selection(selector).labels, key=lambda need: need.key):
+        values = ",".join(sorted(need.values))
+        match need.operator:
+            case "in" if need.key in (at(selector, ("matchLabels",)) or {}):
+                terms.append(f"{need.key}={values}")
+            case "exists":
+                terms.append(need.key)
+            case "!":
+                terms.append(f"!{need.key}")
+            case _:
+                terms.append(f"{need.key} {need.operator} ({values})")
+    return ",".join(terms)
+
+
 def _labels(text: str) -> Iterable[LabelRequirement]:
     words = _TOKEN.findall(text)
     words.append("")

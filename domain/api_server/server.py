@@ -1,8 +1,8 @@
 """The API server's one function: ``step(state, request, now) -> ApiStep``.
 
 A request is routed by its path and method, as kube-apiserver's, and runs on a working copy of the state. What it changes is
-followed by the controllers' work (``garbage``). A refusal throws all of it away and becomes the answer; so does a dry run,
-but for the answer. Query parameters that are not known are refused, for they would be ignored.
+followed by the controllers' work (``controllers.settle``). A refusal throws all of it away and becomes the answer; so does a
+dry run, but for the answer. Query parameters that are not known are refused, for they would be ignored.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, assert_never
 
-from podtide.domain.api_server import garbage, patches, quotas, reads, writes
+from podtide.domain.api_server import reads, scales, writes
+from podtide.domain.api_server.controllers.settle import retry_due, settle
 from podtide.domain.api_server.discovery import discovered
 from podtide.domain.api_server.json_values import FrozenObject, Json, at, frozen, words
 from podtide.domain.api_server.kinds import BY_RESOURCE, NAMESPACES, PODS, ApiKind
@@ -24,6 +25,7 @@ from podtide.domain.api_server.messages import (
     WatchEvent,
     WatchSent,
 )
+from podtide.domain.api_server.patches import request_patches as patches
 from podtide.domain.api_server.state import EVERYWHERE, ApiConfig, ApiState, Books
 from podtide.domain.api_server.statuses import (
     ApiRefusal,
@@ -92,6 +94,7 @@ def step(state: ApiState, request: ApiStimulus, now: Millis) -> ApiStep:
                 books.close_watch(request.watch)
             return ApiStep(books.state(), None, ())
         case ClockTick():
+            settle(books)
             reads.tick(books)
             return ApiStep(books.state(), None, tuple(books.sent))
         case _:
@@ -101,7 +104,7 @@ def step(state: ApiState, request: ApiStimulus, now: Millis) -> ApiStep:
 def due(state: ApiState) -> Millis:
     """The earliest time at which a tick does something."""
     moments = [min(row.ends, row.bookmark_at if row.bookmarks else NEVER) for row in state.watches.values()]
-    return min(moments, default=NEVER)
+    return min(*moments, retry_due(state), NEVER)
 
 
 def event_json(event: WatchSent, state: ApiState, now: Millis) -> FrozenObject:
@@ -129,8 +132,7 @@ def _answered(state: ApiState, books: Books, request: HttpRequest) -> ApiStep:
         return ApiStep(state, ApiResponse(refusal.code, refusal.status), ())
     if dry:
         return ApiStep(state, answer, ())
-    garbage.collect(books)
-    quotas.keep_books(books, list(books.changes))
+    settle(books)
     return ApiStep(books.state(), answer, tuple(books.sent))
 
 
@@ -220,13 +222,21 @@ def _dry(request: HttpRequest) -> bool:
     return bool(wanted)
 
 
+def _existing(books: Books, target: RequestTarget) -> FrozenObject:
+    """The object that a path names, or 404."""
+    look = scales.scaled if target.subresource == "scale" else writes.existing
+    return look(books, target.kind, target.namespace, target.name)
+
+
 # reading
 
 
 def _get(books: Books, target: RequestTarget, request: HttpRequest, query: dict[str, str]) -> ApiResponse:
     _known(query, _READ)
     reads.check_version(books, query)
-    item = writes.existing(books, target.kind, target.namespace, target.name)
+    item = _existing(books, target)
+    if target.subresource == "scale":
+        return ApiResponse(200, scales.scale_of(item))
     if wants_table(request.accept):
         item = row_of(target.kind, item, books.now)
     return ApiResponse(200, item)
@@ -257,13 +267,15 @@ def _put(books: Books, target: RequestTarget, request: HttpRequest) -> ApiRespon
         if at(writes.readable(kind, request.body), ("metadata", "name")) != name:
             raise bad_request("the name of the object does not match the name on the URL")
         return ApiResponse(201, writes.create(books, kind, namespace, request.body))
-    old = writes.existing(books, kind, namespace, name)
+    old = _existing(books, target)
+    if target.subresource == "scale":
+        return ApiResponse(200, scales.change_scale(books, kind, old, request.body))
     return ApiResponse(200, writes.change(books, kind, old, request.body, target.subresource))
 
 
 def _patch(books: Books, target: RequestTarget, request: HttpRequest, query: dict[str, str]) -> ApiResponse:
     _known(query, _WRITE)
-    old = writes.existing(books, target.kind, target.namespace, target.name)
+    old = _existing(books, target)
     patch = frozen(request.body)
     if request.content_type not in _MEDIA:
         message = "the body of the request was in an unknown format - accepted media types include: " + ", ".join(
@@ -272,13 +284,16 @@ def _patch(books: Books, target: RequestTarget, request: HttpRequest, query: dic
         raise failure(415, "UnsupportedMediaType", message, {})
     if request.content_type != patches.JSON_PATCH and not isinstance(patch, FrozenObject):
         raise bad_request("error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}")
+    shown = scales.scale_of(old) if target.subresource == "scale" else old
     match request.content_type:
         case patches.JSON_PATCH:
-            made = patches.patched(old, patch)
+            made = patches.patched(shown, patch)
         case patches.MERGE_PATCH:
-            made = patches.merged(old, patch)
+            made = patches.merged(shown, patch)
         case _:
-            made = patches.strategically_merged(old, patch)
+            made = patches.strategically_merged(shown, patch)
+    if target.subresource == "scale":
+        return ApiResponse(200, scales.change_scale(books, target.kind, old, made))
     item = writes.readable(target.kind, made)
     if item["metadata"].get("uid") != old["metadata"]["uid"]:
         raise _immutable_uid(target, item)

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from podtide.domain.api_server.hash_trie import HashTrie
 from podtide.domain.api_server.json_values import EMPTY, FrozenObject, at, put
-from podtide.domain.api_server.kinds import BY_RESOURCE, NAMESPACES, ApiKind
+from podtide.domain.api_server.kinds import BY_RESOURCE, NAMESPACES, REPLICA_SETS, STATEFUL_SETS, ApiKind
 from podtide.domain.api_server.messages import WatchEvent, WatchSent
 from podtide.domain.api_server.selectors import Selection
 from podtide.domain.base.units import Millis
@@ -29,6 +29,9 @@ EVERYWHERE: Final = "*"
 _NAME_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 CLAIM_MARK: Final = "claim of a volume"
+SELECTOR_MARK: Final = "selector of pods"
+
+_SELECTING: Final = frozenset({REPLICA_SETS.resource, STATEFUL_SETS.resource})
 
 Names: TypeAlias = HashTrie[str, FrozenObject]
 Shelf: TypeAlias = tuple[str, str]
@@ -46,7 +49,8 @@ class ObjectKey(NamedTuple):
 class ObjectTables(NamedTuple):
     """All objects of one revision, and the names that carry a label: (resource, namespace, key, value).
 
-    Pods are found by their claims in the same way, under CLAIM_MARK, which no label can be called.
+    Pods are found by their claims in the same way, under CLAIM_MARK, and sets by one label that their selector asks for
+    (empty where it asks for none), under SELECTOR_MARK: no label can be called that.
     """
 
     objects: HashTrie[Shelf, Names] = HashTrie()
@@ -79,14 +83,37 @@ class WatchRow(NamedTuple):
     as_table: bool
 
 
+class PodSetRow(NamedTuple):
+    """What a controller knows of its set without looking at every pod; kept up to date change by change.
+
+    ``created``: pods that are there; ``active``: of these the ones that neither ended nor are on their way out; ``ready``,
+    ``labelled``: active ones that are ready, or carry the template's labels; ``staying``: those that are not on their
+    way out. ``absent``: a StatefulSet's ordinals below ``wanted`` without a pod. ``child``: the name of a Deployment's
+    ReplicaSet.
+    """
+
+    created: int = 0
+    active: int = 0
+    ready: int = 0
+    labelled: int = 0
+    staying: int = 0
+    wanted: int = 0
+    absent: HashTrie[int, None] = HashTrie()
+    child: str = ""
+
+
 @dataclass(frozen=True)
 class ApiConfig:
-    """``history_max``: revisions that are remembered, at least 1. ``version``: the version that clients are told."""
+    """``history_max``: revisions that are remembered, at least 1. ``version``: the version that clients are told.
+
+    ``retry_ms``: when a controller tries again what was refused.
+    """
 
     history_max: int = 1000
     bookmark_every_ms: Millis = 60_000
     watch_ms: Millis = 1_800_000
     version: str = "v1.32.0"
+    retry_ms: Millis = 1_000
 
 
 @dataclass(frozen=True)
@@ -106,6 +133,10 @@ class ApiState:
     watching: HashTrie[Shelf, HashTrie[int, None]] = field(default_factory=HashTrie)
     """Watches of a kind in a namespace or EVERYWHERE."""
     watches_made: int = 0
+    sets: HashTrie[str, PodSetRow] = field(default_factory=HashTrie)
+    """By the uid of a ReplicaSet, StatefulSet or Deployment."""
+    retries: HashTrie[str, Millis] = field(default_factory=HashTrie)
+    """When a controller looks at a set again whose pods were refused, by its uid."""
 
 
 class Books:
@@ -125,7 +156,11 @@ class Books:
         self.watches = state.watches
         self.watching = state.watching
         self.watches_made = state.watches_made
+        self.sets = state.sets
+        self.retries = state.retries
         self.changes: list[ApiChange] = []
+        self.counted = 0
+        """Changes that quotas were told of."""
         self.sent: list[WatchEvent] = []
 
     def state(self) -> ApiState:
@@ -141,6 +176,8 @@ class Books:
             watches=self.watches,
             watching=self.watching,
             watches_made=self.watches_made,
+            sets=self.sets,
+            retries=self.retries,
         )
 
     @property
@@ -313,6 +350,17 @@ def claims_of(pod: FrozenObject | None) -> frozenset[str]:
     return frozenset(name for one in volumes if (name := at(one, ("persistentVolumeClaim", "claimName"))))
 
 
+def controller_of(item: FrozenObject | None) -> str:
+    """The uid of the owner that is an object's controller; empty where it has none."""
+    references = at(item, ("metadata", "ownerReferences")) or ()
+    return next((one["uid"] for one in references if one.get("controller")), "")
+
+
 def _marks(key: ObjectKey, item: FrozenObject | None) -> frozenset[tuple[str, str]]:
     labels = frozenset((at(item, ("metadata", "labels")) or EMPTY).items())
-    return labels | {(CLAIM_MARK, claim) for claim in claims_of(item)} if key.resource == "pods" else labels
+    if key.resource == "pods":
+        return labels | {(CLAIM_MARK, claim) for claim in claims_of(item)}
+    if key.resource in _SELECTING and item is not None:
+        wanted = at(item, ("spec", "selector", "matchLabels")) or EMPTY
+        return labels | {(SELECTOR_MARK, min((f"{name}={value}" for name, value in wanted.items()), default=""))}
+    return labels

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, at, frozen
 from podtide.domain.api_server.kinds import ApiKind
+from podtide.domain.api_server.selectors import selector_text
 from podtide.domain.base.units import Millis
 from podtide.domain.jvm.instants import parse_instant
 
@@ -123,6 +124,29 @@ def _count(*fields: str) -> Cells:
     return lambda item: (str(sum(len(item.get(field) or ()) for field in fields)),)
 
 
+def _set_cells(*counts: Cells) -> Cells:
+    def cells(item: FrozenObject) -> tuple[Json, ...]:
+        containers = at(item, ("spec", "template", "spec", "containers")) or ()
+        names = ",".join(str(one.get("name")) for one in containers)
+        images = ",".join(str(one.get("image")) for one in containers)
+        selector = () if item.get("kind") == "StatefulSet" else (selector_text(at(item, ("spec", "selector"))),)
+        return (*(value for count in counts for value in count(item)), names, images, *selector)
+
+    return cells
+
+
+def _of_set(*fields: str) -> Cells:
+    return lambda item: tuple(at(item, ("status", field)) or 0 for field in fields)
+
+
+def _ready_of(item: FrozenObject) -> tuple[Json, ...]:
+    return (f"{at(item, ('status', 'readyReplicas')) or 0}/{item['spec']['replicas']}",)
+
+
+def _desired(item: FrozenObject) -> tuple[Json, ...]:
+    return (item["spec"]["replicas"],)
+
+
 def _texts(*paths: tuple[str, ...]) -> Cells:
     return lambda item: tuple(_text(at(item, path)) for path in paths)
 
@@ -145,6 +169,15 @@ _COLUMNS: Final[Mapping[str, tuple[tuple[tuple[str, bool], ...], Cells]]] = {
     "namespaces": (_heads("Status"), _texts(("status", "phase"))),
     "leases": (_heads("Holder"), _texts(("spec", "holderIdentity"))),
     "events": (_heads("Type|Reason|Message"), _texts(("type",), ("reason",), ("message",))),
+    "statefulsets": (_heads("Ready", "Containers|Images"), _set_cells(_ready_of)),
+    "deployments": (
+        _heads("Ready|Up-to-date|Available", "Containers|Images|Selector"),
+        _set_cells(_ready_of, _of_set("updatedReplicas", "availableReplicas")),
+    ),
+    "replicasets": (
+        _heads("Desired|Current|Ready", "Containers|Images|Selector"),
+        _set_cells(_desired, _of_set("replicas", "readyReplicas")),
+    ),
     "persistentvolumeclaims": (
         _heads("Status|Volume|Capacity|Access Modes|StorageClass"),
         _texts(

@@ -89,6 +89,8 @@ def create(books: Books, kind: ApiKind, namespace: str, body: Json) -> FrozenObj
         raise failure(500, "", "resourceVersion should not be set on objects to be created")
     if not name and metadata.get("generateName"):
         name = metadata["generateName"][:58] + books.new_suffix()
+        while books.find(kind, namespace, name) is not None:
+            name = metadata["generateName"][:58] + books.new_suffix()
     made = {
         key: value for key, value in metadata.items() if key not in metadata_rules.SET_BY_SERVER and value is not None
     }
@@ -326,6 +328,8 @@ def remove(books: Books, key: ObjectKey, item: FrozenObject, options: DeleteOpti
         moment = format_instant(books.now + 1000 * grace)
         changed = put(changed, ("metadata", "deletionTimestamp"), moment)
         changed = put(changed, ("metadata", "deletionGracePeriodSeconds"), grace)
+        if "generation" in metadata:
+            changed = put(changed, ("metadata", "generation"), metadata["generation"] + 1)
     if not finalizers and _is_free(key, changed):
         if kind is PODS and "deletionTimestamp" not in changed["metadata"]:
             changed = put(changed, ("metadata", "deletionTimestamp"), books.time)

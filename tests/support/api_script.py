@@ -19,6 +19,7 @@ JSON_PATCH: Final = "application/json-patch+json"
 NS: Final = "podtide-script"
 HOME: Final = f"/api/v1/namespaces/{NS}"
 LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NS}/leases"
+SETS: Final = f"/apis/apps/v1/namespaces/{NS}"
 POLICIES: Final = f"/apis/networking.k8s.io/v1/namespaces/{NS}/networkpolicies"
 
 DRAWN: Final = frozenset(
@@ -26,7 +27,9 @@ DRAWN: Final = frozenset(
 )
 """Metadata that no two servers have alike."""
 
-DIFFERENCES: Final[dict[str, str]] = {}
+DIFFERENCES: Final[dict[str, str]] = {
+    "replicaset: fixed selector": "1.20 checks a ReplicaSet's spec twice at a change, and names the same cause twice",
+}
 """Answers that differ from the real server's (1.20), by the name of the request, and why."""
 
 
@@ -72,6 +75,84 @@ def owned(name: str, owner: str, **more: Any) -> dict[str, Any]:
 def config_map(name: str, **data: str) -> dict[str, Any]:
     """A config map."""
     return {"metadata": {"name": name}, "data": data}
+
+
+def pod_set(name: str, **more: Any) -> dict[str, Any]:
+    """A ReplicaSet, StatefulSet or Deployment of two small pods."""
+    template = {
+        "metadata": {"labels": {"set": name}},
+        "spec": {"containers": [{"name": "executor", "image": "spark:4.3.0"}]},
+    }
+    spec = {"replicas": 2, "selector": {"matchLabels": {"set": name}}, "template": template}
+    return {"metadata": {"name": name}, "spec": spec | more}
+
+
+def stateful_set(name: str, **more: Any) -> dict[str, Any]:
+    """A StatefulSet as Spark's allocator makes it, with a claim for each pod."""
+    size = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claims = {"volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": size}]}
+    return pod_set(name, **{"podManagementPolicy": "Parallel", "serviceName": "svc"} | claims | more)
+
+
+def _set_script() -> Iterator[Ask]:
+    """Sets with their pods. Names are drawn: what is compared of a ReplicaSet's pods is their number, by its status."""
+    makers = {"replicasets": pod_set, "deployments": pod_set, "statefulsets": stateful_set}
+    bound = {"target": {"kind": "Node", "name": "n1"}}
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    for plural, maker in makers.items():
+        title = plural.removesuffix("s")
+        home, one = f"{SETS}/{plural}", f"{SETS}/{plural}/{plural[0]}"
+        bad: dict[str, dict[str, Any]] = {
+            "no selector": {"selector": None},
+            "empty selector": {"selector": {"matchLabels": {}}},
+            "other selector": {"selector": {"matchLabels": {"x": "y"}}},
+            "negative": {"replicas": -1},
+            "restarts": {
+                "template": {
+                    "metadata": {"labels": {"set": "bad"}},
+                    "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i:1"}]},
+                }
+            },
+        }
+        for name, more in bad.items():
+            yield Ask(f"{title}: {name}", "POST", home, maker("bad", **more))
+        yield Ask(title, "POST", home, maker(plural[0]))
+        yield Ask(f"later: {title} made", "GET", one)
+        yield Ask(f"{title}: scale", "GET", f"{one}/scale")
+        yield Ask(f"{title}: more", "PATCH", f"{one}/scale", {"spec": {"replicas": 4}}, MERGE)
+        yield Ask(f"later: {title} is more", "GET", one)
+        yield Ask(f"{title}: scale below 0", "PATCH", f"{one}/scale", {"spec": {"replicas": -1}}, MERGE)
+        yield Ask(f"{title}: scale of nothing", "GET", f"{home}/nope/scale")
+        yield Ask(f"{title}: scale by another name", "PUT", f"{one}/scale", {"metadata": {"name": "x"}})
+        other = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": plural[0]}}
+        yield Ask(f"{title}: scale by another kind", "PUT", f"{one}/scale", other)
+        fixed = {"spec": {"selector": {"matchLabels": {"set": plural[0], "x": "y"}}}}
+        yield Ask(f"{title}: fixed selector", "PATCH", one, fixed, MERGE)
+    for number in (0, 3):
+        name = f"s-{number}"
+        yield Ask(f"{name} bound", "POST", f"{HOME}/pods/{name}/binding", {"metadata": {"name": name}, **bound})
+        yield Ask(f"{name} ready", "PATCH", f"{HOME}/pods/{name}/status", {"status": ready}, MERGE)
+    yield Ask("later: two are ready", "GET", f"{SETS}/statefulsets/s")
+    yield Ask("statefulset: less", "PATCH", f"{SETS}/statefulsets/s", {"spec": {"replicas": 1}}, MERGE)
+    yield Ask("later: one terminates", "GET", f"{SETS}/statefulsets/s")
+    yield Ask("later: and is still there", "GET", f"{HOME}/pods?labelSelector=set%3Ds")
+    yield Ask("s-3 gone", "DELETE", f"{HOME}/pods/s-3?gracePeriodSeconds=0")
+    yield Ask("s-0 failed", "PATCH", f"{HOME}/pods/s-0/status", {"status": {"phase": "Failed"}}, MERGE)
+    yield Ask("later: made anew", "GET", f"{HOME}/pods?labelSelector=set%3Ds")
+    yield Ask("later: claims stay", "GET", f"{HOME}/persistentvolumeclaims?labelSelector=set%3Ds")
+    orphan = pod("orphan", metadata={"labels": {"set": "r"}})
+    yield Ask("less of r", "PATCH", f"{SETS}/replicasets/r/scale", {"spec": {"replicas": 0}}, MERGE)
+    yield Ask("later: none of r", "GET", f"{SETS}/replicasets/r")
+    yield Ask("orphan", "POST", f"{HOME}/pods", orphan)
+    yield Ask("later: too many", "GET", f"{HOME}/pods/orphan")
+    for plural in makers:
+        for policy in ("Foreground",) if plural == "deployments" else ("Background",):
+            body = {"propagationPolicy": policy}
+            yield Ask(f"{plural} away", "DELETE", f"{SETS}/{plural}/{plural[0]}", body)
+        yield Ask(f"later: no {plural}", "GET", f"{SETS}/{plural}")
+    yield Ask("later: no pods of sets", "GET", f"{HOME}/pods?labelSelector=set")
+    yield Ask("claims of the set away", "DELETE", f"{HOME}/persistentvolumeclaims?labelSelector=set%3Ds")
+    yield Ask("later: no claims of sets", "GET", f"{HOME}/persistentvolumeclaims?labelSelector=set")
 
 
 SCRIPT: Final = (
@@ -365,6 +446,8 @@ SCRIPT: Final = (
     Ask("no collection", "DELETE", f"{HOME}/pods?labelSelector=app%3Dnobody"),
     Ask("claim away", "DELETE", f"{HOME}/persistentvolumeclaims/c"),
     Ask("later: claims", "GET", f"{HOME}/persistentvolumeclaims"),
+    # sets
+    *_set_script(),
     # quotas
     Ask(
         "quota",
@@ -418,6 +501,11 @@ def seen(answer: Told) -> Any:
     """What of an answer is compared: ids, versions and Go's listings of a whole spec in messages are not."""
     text = json.dumps(answer.body)
     text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID", text)
+    # Names of a template's revision, and what servers newer than 1.20 write.
+    text = re.sub(r'(?<=[ds]-)[bcdfghjklmnpqrstvwxz2456789]{8,10}(?=[-\\"])', "HASH", text)
+    text = re.sub(r'(-hash": ")([ds]-)?[bcdfghjklmnpqrstvwxzHAS2456789]{4,10}(?=")', r"\1HASH", text)
+    text = re.sub(r', "apps.kubernetes.io/pod-index": "[0-9]+"', "", text)
+    text = re.sub(r'"availableReplicas": [0-9]+, (?="currentReplicas)', "", text)
     text = re.sub(r"(current: |in record \()[0-9]+", r"\g<1>N", text)
     text = re.sub(r"\\n  core\.\w+\{.*?\\n  \}\\n", "", text)
     return {"code": answer.code} | _plain(json.loads(text))
@@ -444,6 +532,10 @@ def _item(value: Any) -> Any:
     if isinstance(value, list):
         return [_item(one) for one in value]
     if isinstance(value, dict):
-        kept = {name: _item(one) for name, one in value.items() if name not in {"lastTransitionTime", "uid"}}
+        kept = {
+            name: _item(one)
+            for name, one in value.items()
+            if name not in {"lastTransitionTime", "lastUpdateTime", "uid"}
+        }
         return {name: one for name, one in kept.items() if one not in (None, {}, [], "")}
     return value

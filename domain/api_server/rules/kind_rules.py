@@ -11,11 +11,12 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, at, drop, put
+from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, at, drop, filled, put
 from podtide.domain.api_server.kinds import ApiKind
 from podtide.domain.api_server.quotas import BOUNDS
 from podtide.domain.api_server.rules.metadata_rules import label_faults, subdomain
 from podtide.domain.api_server.rules.pod_rules import begun_status, pod_change_faults, pod_defaults, pod_faults
+from podtide.domain.api_server.rules.set_rules import SETS, set_change_faults, set_defaults, set_faults
 from podtide.domain.api_server.statuses import (
     FieldFault,
     bad_request,
@@ -41,11 +42,6 @@ _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadW
 Rule = Callable[[FrozenObject], FrozenObject]
 
 
-def filled(base: Mapping[str, Json], defaults: Mapping[str, Json]) -> FrozenObject:
-    """The object with the defaults for what it does not say."""
-    return FrozenObject({**defaults, **{name: value for name, value in base.items() if value is not None}})
-
-
 def with_defaults(kind: ApiKind, item: FrozenObject) -> FrozenObject:
     """The object as the server keeps it, on every write."""
     rule = _DEFAULTS.get(kind.resource)
@@ -69,6 +65,9 @@ def begun(kind: ApiKind, item: FrozenObject, draw: int) -> FrozenObject:
         finalizers = item["metadata"].get("finalizers") or ()
         protected = finalizers if CLAIM_PROTECTION in finalizers else (*finalizers, CLAIM_PROTECTION)
         return put(item, ("metadata", "finalizers"), protected)
+    if kind.plural in SETS:
+        status = EMPTY if kind.plural == "deployments" else FrozenObject(replicas=0)
+        return put(put(item, ("metadata", "generation"), 1), ("status",), status)
     if kind.plural == "networkpolicies":
         return put(item, ("metadata", "generation"), 1)
     return item
@@ -84,6 +83,8 @@ def change_faults(kind: ApiKind, old: FrozenObject, new: FrozenObject) -> list[F
     """What a change may not do."""
     if kind.plural == "pods":
         return pod_change_faults(old, new)
+    if kind.plural in SETS:
+        return set_change_faults(old, new)
     if kind.plural in {"configmaps", "secrets"}:
         return _data_change_faults(kind, old, new)
     if kind.plural == "persistentvolumeclaims":
@@ -286,6 +287,7 @@ _DEFAULTS: Final[Mapping[str, Rule]] = {
     "persistentvolumeclaims": _spec_defaults(volumeMode="Filesystem"),
     "persistentvolumes": _spec_defaults(volumeMode="Filesystem", persistentVolumeReclaimPolicy="Retain"),
     "networkpolicies.networking.k8s.io": _policy_defaults,
+    **{f"{plural}.apps": set_defaults for plural in SETS},
 }
 _FAULTS: Final[Mapping[str, Callable[[FrozenObject], list[FieldFault]]]] = {
     "pods": pod_faults,
@@ -297,4 +299,5 @@ _FAULTS: Final[Mapping[str, Callable[[FrozenObject], list[FieldFault]]]] = {
     "persistentvolumes": _volume_faults,
     "leases.coordination.k8s.io": _lease_faults,
     "events": _event_faults,
+    **{f"{plural}.apps": set_faults for plural in SETS},
 }

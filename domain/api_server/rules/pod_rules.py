@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, at, drop, put, words
+from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, at, drop, filled, put, words
 from podtide.domain.api_server.rules.metadata_rules import dns_label
 from podtide.domain.api_server.statuses import (
     FieldFault,
@@ -50,15 +50,23 @@ def pod_defaults(item: FrozenObject) -> FrozenObject:
     spec = item.get("spec")
     if not isinstance(spec, FrozenObject):
         raise bad_request('Pod in version "v1" cannot be handled as a Pod: no spec')
+    spec = filled(spec, {"priority": 0, "enableServiceLinks": True, "preemptionPolicy": "PreemptLowerPriority"})
+    spec = put(spec_defaults(spec), ("tolerations",), _tolerations(spec.get("tolerations") or ()))
+    item = put(item, ("spec",), spec)
+    address = at(item, ("status", "podIP"))
+    if address and not at(item, ("status", "podIPs")):
+        item = put(item, ("status", "podIPs"), (FrozenObject(ip=address),))
+    return item
+
+
+def spec_defaults(spec: FrozenObject) -> FrozenObject:
+    """A pod's spec with its defaults, as it stands in a template too: without what admission adds to a pod."""
     made: dict[str, Any] = {
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 30,
         "dnsPolicy": "ClusterFirst",
         "securityContext": EMPTY,
         "schedulerName": "default-scheduler",
-        "priority": 0,
-        "enableServiceLinks": True,
-        "preemptionPolicy": "PreemptLowerPriority",
     }
     made |= spec
     for field in _KINDS:
@@ -68,12 +76,7 @@ def pod_defaults(item: FrozenObject) -> FrozenObject:
             made[field] = tuple(map(_container, spec[field]))
     if spec.get("serviceAccountName"):
         made["serviceAccount"] = spec["serviceAccountName"]
-    made["tolerations"] = _tolerations(spec.get("tolerations") or ())
-    item = put(item, ("spec",), FrozenObject(made))
-    address = at(item, ("status", "podIP"))
-    if address and not at(item, ("status", "podIPs")):
-        item = put(item, ("status", "podIPs"), (FrozenObject(ip=address),))
-    return item
+    return FrozenObject(made)
 
 
 def begun_status(item: FrozenObject) -> FrozenObject:
@@ -128,28 +131,32 @@ def _quality(spec: FrozenObject) -> str:
 
 def pod_faults(item: FrozenObject) -> list[FieldFault]:
     """Everything that is wrong with a pod's spec."""
-    spec = item["spec"]
+    return spec_faults(item["spec"], "spec")
+
+
+def spec_faults(spec: FrozenObject, root: str) -> list[FieldFault]:
+    """Everything that is wrong with the spec of a pod or, at ``root``, of a template."""
     unknown = spec.keys() - SPEC_FIELDS
     if unknown:
-        raise unsupported(f'the field "spec.{min(unknown)}" of Pod')
+        raise unsupported(f'the field "{root}.{min(unknown)}" of Pod')
     volumes = [volume.get("name", "") for volume in spec.get("volumes") or ()]
     faults = []
     for number, name in enumerate(volumes):
-        field = f"spec.volumes[{number}].name"
+        field = f"{root}.volumes[{number}].name"
         faults += [required(field)] if not name else dns_label(field, name)
         if name in volumes[:number]:
             faults.append(duplicate(field, name))
     if not spec.get("containers"):
-        faults.append(required("spec.containers"))
+        faults.append(required(f"{root}.containers"))
     names: set[str] = set()
     for field in _KINDS:
         for number, container in enumerate(spec.get(field) or ()):
-            faults += _container_faults(f"spec.{field}[{number}]", container, names, volumes)
+            faults += _container_faults(f"{root}.{field}[{number}]", container, names, volumes)
     if spec["restartPolicy"] not in _RESTARTS:
-        faults.append(not_one_of("spec.restartPolicy", spec["restartPolicy"], _RESTARTS))
+        faults.append(not_one_of(f"{root}.restartPolicy", spec["restartPolicy"], _RESTARTS))
     grace = spec["terminationGracePeriodSeconds"]
     if not isinstance(grace, int) or grace < 0:
-        faults.append(wrong("spec.terminationGracePeriodSeconds", grace, "must be greater than or equal to 0"))
+        faults.append(wrong(f"{root}.terminationGracePeriodSeconds", grace, "must be greater than or equal to 0"))
     return faults
 
 

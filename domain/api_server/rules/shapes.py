@@ -55,20 +55,43 @@ _METADATA: Final = {
         }
     ],
 }
+_POD_SPEC: Final = {
+    "containers": [_CONTAINER],
+    "initContainers": [_CONTAINER],
+    "volumes": [{"name": "text", "persistentVolumeClaim": {"claimName": "text"}}],
+    "tolerations": [{"key": "text", "effect": "text", "operator": "text"}],
+    "restartPolicy": "text",
+    "nodeName": "text",
+    "serviceAccountName": "text",
+    "schedulerName": "text",
+    "terminationGracePeriodSeconds": "number",
+    "activeDeadlineSeconds": "number",
+}
+_SET: Final = {
+    "spec": {
+        "replicas": "number",
+        "minReadySeconds": "number",
+        "paused": "flag",
+        "serviceName": "text",
+        "podManagementPolicy": "text",
+        "selector": {
+            "matchLabels": _TEXTS,
+            "matchExpressions": [{"key": "text", "operator": "text", "values": ["text"]}],
+        },
+        "template": {
+            "metadata": {"labels": _TEXTS, "annotations": _TEXTS, "finalizers": ["text"]},
+            "spec": _POD_SPEC,
+        },
+        "volumeClaimTemplates": [{"metadata": _METADATA, "spec": {"accessModes": ["text"]}}],
+        "strategy": {"type": "text", "rollingUpdate": {"maxUnavailable": "port", "maxSurge": "port"}},
+        "updateStrategy": {"type": "text", "rollingUpdate": {}},
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "text", "whenScaled": "text"},
+    },
+    "status": {},
+}
 _SHAPES: Final[Mapping[str, Any]] = {
     "pods": {
-        "spec": {
-            "containers": [_CONTAINER],
-            "initContainers": [_CONTAINER],
-            "volumes": [{"name": "text", "persistentVolumeClaim": {"claimName": "text"}}],
-            "tolerations": [{"key": "text", "effect": "text", "operator": "text"}],
-            "restartPolicy": "text",
-            "nodeName": "text",
-            "serviceAccountName": "text",
-            "schedulerName": "text",
-            "terminationGracePeriodSeconds": "number",
-            "activeDeadlineSeconds": "number",
-        },
+        "spec": _POD_SPEC,
         "status": {
             "phase": "text",
             "reason": "text",
@@ -118,6 +141,9 @@ _SHAPES: Final[Mapping[str, Any]] = {
     "networkpolicies": {"spec": {"podSelector": {}, "policyTypes": ["text"], "egress": [{}], "ingress": [{}]}},
     "namespaces": {"spec": {"finalizers": ["text"]}, "status": {"phase": "text"}},
     "nodes": {"spec": {"unschedulable": "flag"}, "status": {}},
+    "deployments": _SET,
+    "replicasets": _SET,
+    "statefulsets": _SET,
     "serviceaccounts": {"secrets": [{}], "imagePullSecrets": _NAMED, "automountServiceAccountToken": "flag"},
 }
 

@@ -1,7 +1,7 @@
 """The controllers without which a deletion is never done: owners' dependents, claims in use, namespaces that end.
 
-They run after each request over what it changed, and over what they change themselves, until nothing is left to do; all at
-the request's own ``now``. The rules are those of the garbage collector of kube-controller-manager:
+``follow`` is told of each change of a step (``controllers.settle``). The rules are those of the garbage collector of
+kube-controller-manager:
 
 - an object whose owners are all gone (or never were there) is deleted in the background; with one owner left it only loses
   the references to those that are gone;
@@ -15,25 +15,21 @@ from __future__ import annotations
 from podtide.domain.api_server.json_values import FrozenObject, at, drop, put
 from podtide.domain.api_server.kinds import BY_RESOURCE, KINDS, NAMESPACES
 from podtide.domain.api_server.rules.kind_rules import CLAIM_PROTECTION
-from podtide.domain.api_server.state import CLAIM_MARK, Books, ObjectKey, claims_of, owners
+from podtide.domain.api_server.state import CLAIM_MARK, ApiChange, Books, ObjectKey, claims_of, owners
 from podtide.domain.api_server.writes import FOREGROUND, ORPHAN, DeleteOptions, remove, settled
 
 _CLAIMS = BY_RESOURCE["persistentvolumeclaims"]
 
 
-def collect(books: Books) -> None:
-    """Do all that follows from the changes of this step."""
-    done = 0
-    while done < len(books.changes):
-        change = books.changes[done]
-        done += 1
-        if change.after is None:
-            assert change.before is not None
-            _gone(books, change.key, change.before)
-        elif change.before is None or owners(change.before) != owners(change.after):
-            _check_owners(books, change.key)
-        if change.after is not None and "deletionTimestamp" in change.after["metadata"]:
-            _ending(books, change.key)
+def follow(books: Books, change: ApiChange) -> None:
+    """Do what follows from one change."""
+    if change.after is None:
+        assert change.before is not None
+        _gone(books, change.key, change.before)
+    elif change.before is None or owners(change.before) != owners(change.after):
+        _check_owners(books, change.key)
+    if change.after is not None and "deletionTimestamp" in change.after["metadata"]:
+        _ending(books, change.key)
 
 
 def _gone(books: Books, key: ObjectKey, item: FrozenObject) -> None:
