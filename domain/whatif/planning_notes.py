@@ -46,9 +46,12 @@ def change_notes(
 ) -> tuple[str, ...]:
     """What to say about ``changes`` that lead from ``before`` to ``after``; ``dynamic``: dynamic allocation is on after."""
     notes = []
-    place = place_of(after)
+    place = place_of(before)
+    stays = before.master == after.master
     for key in sorted(changes):
-        note = _ruled(key, place) or _note(before, after, key, changes[key], master, dynamic=dynamic)
+        note = (_ruled(key, place) if stays else None) or _note(
+            before, after, key, changes[key], master, dynamic=dynamic
+        )
         if note is not None:
             notes.append(note)
     notes = list(dict.fromkeys(notes))

@@ -376,6 +376,12 @@ def test_what_cannot_matter_is_said(properties: dict[str, str], changes: dict[st
     assert any(noted in note for note in planned(application(properties), changes).notes)
 
 
+def test_a_platform_that_is_left_rules_no_more() -> None:
+    app = application({**YARN, "spark.databricks.workerNodeTypeId": "x"})
+    notes = planned(app, {"spark.master": "k8s://https://api", DA + "maxExecutors": "5"}).notes
+    assert not any("Databricks decides" in note for note in notes)
+
+
 def test_a_key_that_the_logs_spark_does_not_have_yet() -> None:
     app = application(KUBERNETES, version="3.3.0")
     notes = planned(app, {K + "allocation.maxPendingPodsPerRp": "10"}).notes
