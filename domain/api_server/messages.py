@@ -10,7 +10,10 @@ from podtide.domain.api_server.json_values import FrozenObject, Json
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """An HTTP request, decoded. ``query``: pairs as they came; ``content_type`` without parameters; ``body`` parsed JSON."""
+    """An HTTP request, decoded. ``query``: pairs as they came; ``content_type`` without parameters; ``body`` parsed JSON.
+
+    ``agent``: the User-Agent, which names the manager of fields where the query does not.
+    """
 
     method: str
     path: str
@@ -18,6 +21,7 @@ class HttpRequest:
     body: Json = None
     content_type: str = "application/json"
     accept: str = "application/json"
+    agent: str = ""
 
 
 @dataclass(frozen=True)

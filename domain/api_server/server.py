@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, assert_never
 from podtide.domain.api_server import reads, scales, writes
 from podtide.domain.api_server.controllers.settle import retry_due, settle
 from podtide.domain.api_server.discovery import discovered
-from podtide.domain.api_server.json_values import FrozenObject, Json, at, frozen, words
+from podtide.domain.api_server.json_values import FrozenObject, Json, at, frozen, put, words
 from podtide.domain.api_server.kinds import BY_RESOURCE, NAMESPACES, PODS, ApiKind
 from podtide.domain.api_server.messages import (
     ApiResponse,
@@ -26,6 +26,7 @@ from podtide.domain.api_server.messages import (
     WatchSent,
 )
 from podtide.domain.api_server.patches import request_patches as patches
+from podtide.domain.api_server.patches.apply import APPLY_PATCH, FieldManager, applied, check_config
 from podtide.domain.api_server.state import EVERYWHERE, ApiConfig, ApiState, Books
 from podtide.domain.api_server.statuses import (
     ApiRefusal,
@@ -34,7 +35,10 @@ from podtide.domain.api_server.statuses import (
     invalid,
     no_such_method,
     no_such_path,
+    not_allowed,
+    not_found,
     not_one_of,
+    required,
     success,
     unsupported,
     wrong,
@@ -53,7 +57,7 @@ _LOG: Final = words(
     "insecureSkipTLSVerifyBackend"
 )
 _TRUE: Final = frozenset({"true", "1"})
-_MEDIA: Final = (patches.JSON_PATCH, patches.MERGE_PATCH, patches.STRATEGIC_PATCH)
+_MEDIA: Final = (patches.JSON_PATCH, patches.MERGE_PATCH, patches.STRATEGIC_PATCH, APPLY_PATCH)
 
 Answer: TypeAlias = ApiResponse | LogRequest
 
@@ -145,6 +149,8 @@ def _route(books: Books, request: HttpRequest) -> tuple[Answer, bool]:
     target = _target(request.path)
     query = dict(request.query)
     dry = _dry(request)
+    # As apiserver's managerOrUserAgent: the first word of the agent, without its version.
+    books.manager = query.get("fieldManager") or request.agent.partition("/")[0][:128] or "unknown"
     if target.subresource in {"binding", "eviction", "log"}:
         return _special(books, target, request, query), dry
     match request.method, bool(target.name):
@@ -274,6 +280,11 @@ def _put(books: Books, target: RequestTarget, request: HttpRequest) -> ApiRespon
 
 
 def _patch(books: Books, target: RequestTarget, request: HttpRequest, query: dict[str, str]) -> ApiResponse:
+    if request.content_type == APPLY_PATCH:
+        return _apply(books, target, request, query)
+    if "force" in query:
+        fault = not_allowed("force", "may not be specified for non-apply patch")
+        raise invalid("meta.k8s.io", "PatchOptions", "", [fault])
     _known(query, _WRITE)
     old = _existing(books, target)
     patch = frozen(request.body)
@@ -298,6 +309,38 @@ def _patch(books: Books, target: RequestTarget, request: HttpRequest, query: dic
     if item["metadata"].get("uid") != old["metadata"]["uid"]:
         raise _immutable_uid(target, item)
     return ApiResponse(200, writes.change(books, target.kind, old, item, target.subresource))
+
+
+def _apply(books: Books, target: RequestTarget, request: HttpRequest, query: dict[str, str]) -> ApiResponse:
+    """Server-side apply: makes the object where there is none."""
+    _known(query, _WRITE | {"force"})
+    kind = target.kind
+    if not query.get("fieldManager"):
+        raise invalid("meta.k8s.io", "PatchOptions", "", [required("fieldManager", "is required for apply patch")])
+    if target.subresource not in {"", "status"}:
+        raise unsupported(f"server-side apply of {kind.plural}/{target.subresource}")
+    config = writes.readable(kind, check_config(frozen(request.body), kind.api_version))
+    name = config["metadata"].get("name", target.name)
+    if name != target.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
+    if kind.has_status:
+        # Of the object itself the status is left alone, of its status all else.
+        mine = {"apiVersion", "kind", "metadata", "status"} if target.subresource else config.keys() - {"status"}
+        config = FrozenObject({field: value for field, value in config.items() if field in mine})
+    old = books.find(kind, target.namespace, target.name)
+    if old is None and target.subresource:
+        raise not_found(kind, target.name)
+    if old is None and not at(config, ("metadata", "name")):
+        why = f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+        raise bad_request(why)
+    manager = FieldManager(query["fieldManager"], "Apply", kind.api_version, target.subresource)
+    force = query.get("force", "").lower() in _TRUE
+    made, managers = applied(old, put(config, ("metadata", "name"), name), manager, books.time, force=force)
+    if old is None:
+        return ApiResponse(201, writes.create(books, kind, target.namespace, made, managers))
+    if made["metadata"].get("uid") != old["metadata"]["uid"]:
+        raise _immutable_uid(target, made)
+    return ApiResponse(200, writes.change(books, kind, old, made, target.subresource, managers))
 
 
 def _immutable_uid(target: RequestTarget, item: FrozenObject) -> ApiRefusal:

@@ -159,6 +159,8 @@ class Books:
         self.sets = state.sets
         self.retries = state.retries
         self.changes: list[ApiChange] = []
+        self.manager = "unknown"
+        """Who writes, for managedFields."""
         self.counted = 0
         """Changes that quotas were told of."""
         self.sent: list[WatchEvent] = []

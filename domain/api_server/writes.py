@@ -8,11 +8,12 @@ the last one is gone. ``dryRun`` is the caller's matter: it throws the books awa
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from podtide.domain.api_server import quotas
 from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, at, drop, frozen, put, words
 from podtide.domain.api_server.kinds import NAMESPACES, PODS, ApiKind
+from podtide.domain.api_server.patches.apply import FieldManager, updated
 from podtide.domain.api_server.reads import integer
 from podtide.domain.api_server.rules import kind_rules, metadata_rules
 from podtide.domain.api_server.rules.shapes import well_shaped
@@ -40,6 +41,11 @@ FOREGROUND: Final = "foregroundDeletion"
 _POLICIES: Final = {"Orphan": ORPHAN, "Foreground": FOREGROUND, "Background": ""}
 _OPTIONS: Final = words("kind apiVersion gracePeriodSeconds preconditions orphanDependents propagationPolicy dryRun")
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
+
+
+ManagedFields: TypeAlias = tuple[FrozenObject, ...]
+_NO_MANAGERS: Final = ((), (EMPTY,))
+"""What a client writes that wants to begin anew."""
 
 
 class DeleteOptions(NamedTuple):
@@ -76,8 +82,8 @@ def readable(kind: ApiKind, body: Json) -> FrozenObject:
     return item
 
 
-def create(books: Books, kind: ApiKind, namespace: str, body: Json) -> FrozenObject:
-    """Store a new object; returns it."""
+def create(books: Books, kind: ApiKind, namespace: str, body: Json, managers: ManagedFields = ()) -> FrozenObject:
+    """Store a new object; returns it. ``managers``: its managedFields, if it is made by an apply."""
     item = readable(kind, body)
     metadata = item["metadata"]
     name = metadata.get("name", "")
@@ -98,6 +104,8 @@ def create(books: Books, kind: ApiKind, namespace: str, body: Json) -> FrozenObj
     made |= {"name": name, "uid": books.new_uid(), "creationTimestamp": books.time}
     if kind.namespaced:
         made["namespace"] = namespace
+    if managers:
+        made["managedFields"] = managers
     item = put(item, ("metadata",), FrozenObject(made))
     if kind.has_status:
         item = drop(item, ("status",))
@@ -137,8 +145,15 @@ def existing(books: Books, kind: ApiKind, namespace: str, name: str) -> FrozenOb
     return item
 
 
-def change(books: Books, kind: ApiKind, old: FrozenObject, body: Json, subresource: str = "") -> FrozenObject:
-    """Put a whole new object in the place of ``old``; returns what is stored."""
+def change(
+    books: Books,
+    kind: ApiKind,
+    old: FrozenObject,
+    body: Json,
+    subresource: str = "",
+    managers: ManagedFields | None = None,
+) -> FrozenObject:
+    """Put a whole new object in the place of ``old``; returns what is stored. ``managers``: as for ``replaced``."""
     item = readable(kind, body)
     metadata, name = item["metadata"], old["metadata"]["name"]
     if metadata.get("name", "") != name:
@@ -161,12 +176,23 @@ def change(books: Books, kind: ApiKind, old: FrozenObject, body: Json, subresour
     if version and version != old["metadata"]["resourceVersion"]:
         raise conflict(kind, name)
     item = put(item, ("metadata", "namespace"), namespace) if kind.namespaced else item
-    return replaced(books, kind, old, item, subresource)
+    return replaced(books, kind, old, item, subresource, managers)
 
 
-def replaced(books: Books, kind: ApiKind, old: FrozenObject, item: FrozenObject, subresource: str = "") -> FrozenObject:
-    """Check and store a change of ``old``; nothing is written where nothing is different."""
+def replaced(
+    books: Books,
+    kind: ApiKind,
+    old: FrozenObject,
+    item: FrozenObject,
+    subresource: str = "",
+    managers: ManagedFields | None = None,
+) -> FrozenObject:
+    """Check and store a change of ``old``; nothing is written where nothing is different.
+
+    ``managers``: the managedFields that an apply makes. Any other write takes what it changes of an object that has some.
+    """
     name = old["metadata"]["name"]
+    forgotten = item["metadata"].get("managedFields") in _NO_MANAGERS
     item = metadata_rules.carried_over(old, item)
     if subresource == "status":
         kept = {field: value for field, value in old.items() if field not in {"status", "metadata"}}
@@ -181,6 +207,12 @@ def replaced(books: Books, kind: ApiKind, old: FrozenObject, item: FrozenObject,
     faults = metadata_rules.faults_of(kind, item["metadata"]) + metadata_rules.change_faults(old, item)
     faults += kind_rules.faults_of(kind, item) + kind_rules.change_faults(kind, old, item)
     _refuse(kind, name, faults)
+    if managers is None and "managedFields" in old["metadata"] and (item != old or forgotten):
+        writer = FieldManager(books.manager, "Update", kind.api_version, subresource)
+        managers = () if forgotten else updated(old, item, writer, books.time)
+    if managers is not None:
+        path = ("metadata", "managedFields")
+        item = put(item, path, managers) if managers else drop(item, path)
     if item == old:
         return old
     if "generation" in item["metadata"] and item.get("spec") != old.get("spec"):

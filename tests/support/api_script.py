@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
 JSON_PATCH: Final = "application/json-patch+json"
 NS: Final = "podtide-script"
 HOME: Final = f"/api/v1/namespaces/{NS}"
@@ -28,6 +29,7 @@ DRAWN: Final = frozenset(
 """Metadata that no two servers have alike."""
 
 DIFFERENCES: Final[dict[str, str]] = {
+    "apply: no key": "1.20 lets an element without its key pass, and refuses the pod for its missing name (422, not 500)",
     "replicaset: fixed selector": "1.20 checks a ReplicaSet's spec twice at a change, and names the same cause twice",
 }
 """Answers that differ from the real server's (1.20), by the name of the request, and why."""
@@ -153,6 +155,77 @@ def _set_script() -> Iterator[Ask]:
     yield Ask("later: no pods of sets", "GET", f"{HOME}/pods?labelSelector=set")
     yield Ask("claims of the set away", "DELETE", f"{HOME}/persistentvolumeclaims?labelSelector=set%3Ds")
     yield Ask("later: no claims of sets", "GET", f"{HOME}/persistentvolumeclaims?labelSelector=set")
+
+
+def _apply_script() -> Iterator[Ask]:
+    """Server-side apply by several managers."""
+
+    def ask(name: str, body: Any, query: str, what: str = "configmaps/applied", media: str = APPLY) -> Ask:
+        return Ask(f"apply: {name}", "PATCH", f"{HOME}/{what}?fieldManager={query}", body, media)
+
+    def data(**values: str) -> dict[str, Any]:
+        return {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "applied"}, "data": values}
+
+    yield ask("no manager", data(a="1"), "")
+    yield ask("force is for apply", {"data": {"a": "1"}}, "one&force=true", "configmaps/cm", MERGE)
+    yield ask("makes it", data(a="1", b="2"), "one")
+    yield ask("again", data(a="1", b="2"), "one")
+    yield ask("gives up b", data(a="1"), "one")
+    yield ask("a is taken", data(a="2"), "two")
+    yield ask("the same a", data(a="1", c="3"), "two")
+    yield ask("two conflicts", data(a="5"), "three")
+    yield ask("forced", data(a="5"), "three&force=true")
+    yield ask("no a any more", data(c="3"), "two")
+    yield ask("a write", {"data": {"a": "7", "z": "1"}}, "four", media=MERGE)
+    yield ask("nothing", data(), "three")
+    yield ask("against a write", data(z="2", a="3"), "two")
+    yield ask("all of two", {"kind": "ConfigMap", "apiVersion": "v1"}, "two")
+    yield ask("no version", {"metadata": {"name": "applied"}}, "two")
+    yield ask("other name", data() | {"metadata": {"name": "other"}}, "two")
+    yield ask("own managers", data() | {"metadata": {"name": "applied", "managedFields": []}}, "two")
+    yield ask("old version", data(q="1") | {"metadata": {"resourceVersion": "1"}}, "two")
+    yield ask("dry", data(q="1"), "two&dryRun=All")
+    yield Ask("apply: left", "GET", f"{HOME}/configmaps/applied")
+    ports = [{"name": "driver", "port": 7078, "protocol": "TCP"}, {"name": "bm", "port": 7079, "protocol": "TCP"}]
+    service: dict[str, Any] = {"kind": "Service", "apiVersion": "v1"}
+    service["metadata"] = {"name": "applied", "labels": {"a": "b"}}
+    service["spec"] = {"clusterIP": "None", "selector": {"x": "y"}, "ports": ports}
+    yield ask("service", service, "fabric8&force=true", "services/applied")
+    less = service | {"spec": service["spec"] | {"ports": [ports[1] | {"targetPort": 9}]}}
+    yield ask("one port less", less, "fabric8&force=true", "services/applied")
+    made = pod("applied", tolerations=[{"key": "k", "operator": "Exists"}])
+    made["spec"]["containers"][0]["ports"][0]["protocol"] = "TCP"
+    labels = made["metadata"]["labels"]
+    made["metadata"] |= {"annotations": {"x": "1"}, "finalizers": ["a.b/c"]}
+    yield ask("pod", made, "one", "pods/applied")
+    image = {"kind": "Pod", "apiVersion": "v1", "spec": {"containers": [{"name": "executor", "image": "spark:9"}]}}
+    yield ask("image", image, "two", "pods/applied")
+    yield ask("image forced", image, "two&force=true", "pods/applied")
+    container = made["spec"]["containers"][0] | {"image": "spark:9"}
+    bare = made | {
+        "metadata": {"name": "applied", "labels": labels},
+        "spec": made["spec"] | {"containers": [container]},
+    }
+    yield ask("without notes", bare, "one", "pods/applied")
+    running = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
+    yield ask("status", running, "kubelet", "pods/applied/status", STRATEGIC)
+    failed = {"kind": "Pod", "apiVersion": "v1", "status": {"phase": "Failed"}}
+    yield ask("status conflict", failed, "killer", "pods/applied/status")
+    yield ask("status forced", failed, "killer&force=true", "pods/applied/status")
+    yield ask("status of nothing", failed | {"metadata": {"name": "nope"}}, "killer", "pods/nope/status")
+    twice: dict[str, Any] = {"kind": "Pod", "apiVersion": "v1", "spec": {"containers": [{"name": "c"}, {"name": "c"}]}}
+    yield ask("no name", twice, "one", "pods/twice")
+    twice["metadata"] = {"name": "twice"}
+    yield ask("twice the same", twice, "one", "pods/twice")
+    yield ask("no key", twice | {"spec": {"containers": [{"image": "i"}]}}, "one", "pods/twice")
+    policy: dict[str, Any] = {"kind": "NetworkPolicy", "apiVersion": "networking.k8s.io/v1"}
+    policy |= {"metadata": {"name": "applied"}}
+    policy["spec"] = {"podSelector": {"matchLabels": {"a": "b"}}, "ingress": [{}]}
+    path = f"{POLICIES}/applied?fieldManager=fabric8&force=true"
+    yield Ask("apply: policy", "PATCH", path, policy, APPLY)
+    yield Ask("apply: policy again", "PATCH", path, policy, APPLY)
+    for what in ("configmaps", "services", "pods"):
+        yield Ask(f"apply: {what} away", "DELETE", f"{HOME}/{what}/applied")
 
 
 SCRIPT: Final = (
@@ -446,6 +519,8 @@ SCRIPT: Final = (
     Ask("no collection", "DELETE", f"{HOME}/pods?labelSelector=app%3Dnobody"),
     Ask("claim away", "DELETE", f"{HOME}/persistentvolumeclaims/c"),
     Ask("later: claims", "GET", f"{HOME}/persistentvolumeclaims"),
+    # apply
+    *_apply_script(),
     # sets
     *_set_script(),
     # quotas
@@ -517,6 +592,9 @@ def _plain(body: Any) -> Any:
     if body.get("kind") == "Status":
         details = body.get("details") or {}
         details.pop("uid", None)
+        if _is_apply_conflict(details):
+            # The order of managers is that of a Go map.
+            details["causes"].sort(key=lambda cause: (cause["field"], cause["message"]))
         return body
     body = {name: _item(value) if isinstance(value, dict) else value for name, value in body.items()}
     body = {name: value for name, value in body.items() if value not in (None, {}, "")}
@@ -525,6 +603,11 @@ def _plain(body: Any) -> Any:
         body["metadata"].pop("continue", None)
     body["metadata"] = {name: value for name, value in body.get("metadata", {}).items() if name not in DRAWN}
     return body
+
+
+def _is_apply_conflict(details: Any) -> bool:
+    """Whether a Status tells of fields that others own."""
+    return any(cause.get("reason") == "FieldManagerConflict" for cause in details.get("causes") or ())
 
 
 def _item(value: Any) -> Any:

@@ -208,14 +208,6 @@ def test_a_query_that_cannot_be_read_is_refused(query: str) -> None:
     assert server.refused("DELETE", f"pods/p?{query}")[0] in {400, 422}
 
 
-def test_server_side_apply_is_refused_by_name() -> None:
-    server = ApiPlay()
-    server.call("POST", "pods", pod("p"))
-    code, message = server.refused("PATCH", "pods/p", pod("p"), "application/apply-patch+yaml")
-    assert code == 415
-    assert STRATEGIC in message
-
-
 @pytest.mark.parametrize(
     "body", [None, [], "x", {"metadata": []}, {"metadata": {"name": 1}}, {"metadata": {"labels": {"a": 1}}}]
 )
