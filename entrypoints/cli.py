@@ -43,6 +43,10 @@ COMMANDS: Final = {
     ),
     "fit": ("podtide.entrypoints.simulate.fit_command", "Write a cluster file that behaves like a recorded cluster."),
     "run": ("podtide.entrypoints.live.command", "Decide on a real cluster: in shadow beside Spark, or in charge."),
+    "cluster": (
+        "podtide.entrypoints.cluster.command",
+        "Run a command on a Kubernetes of its own: Spark's executors as local processes.",
+    ),
     "stop": ("podtide.entrypoints.live.stop_command", "Delete what an application left behind on a cluster."),
     "pod": ("podtide.entrypoints.check.pod_command", "The executor pod that a configuration leads to."),
     "conform": (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -46,26 +46,26 @@ log: Final = logging.getLogger(__name__)
 class StepObserver(Protocol):
     """Whoever counts what happens; called in the server's thread after each step."""
 
-    def __call__(self, before: ApiState, stimulus: ApiStimulus, step: ApiStep, now: Millis) -> None:
-        """A step was taken."""
+    def __call__(self, user: str, before: ApiState, stimulus: ApiStimulus, step: ApiStep, now: Millis) -> None:
+        """A step was taken, for a user, or for nobody where it was no request."""
         ...
 
 
 class ApiFront:
-    """The state and everything that may change it; lives in one event loop."""
+    """The state and everything that may change it; lives in one event loop. ``users``: by their tokens."""
 
     def __init__(
         self,
         state: ApiState,
         config: ServingConfig,
-        token: str,
+        users: Mapping[str, str],
         clock: Clock,
         logs: LogSource | None,
         observer: StepObserver | None,
     ) -> None:
         self.state = state
         self._config = config
-        self._token = f"Bearer {token}".encode()
+        self._users = {f"Bearer {token}".encode(): user for token, user in users.items()}
         self._clock = clock
         self._now = clock.now()
         self._logs = logs
@@ -79,7 +79,7 @@ class ApiFront:
 
     # steps
 
-    def take(self, stimulus: ApiStimulus) -> ApiStep:
+    def take(self, stimulus: ApiStimulus, user: str = "") -> ApiStep:
         """One step: the new state is in force, watches have their events."""
         now = self._now = max(self._now, self._clock.now())
         before = self.state
@@ -93,7 +93,7 @@ class ApiFront:
         if queue is not None and self._ending:
             queue.end()
         if self._observer is not None:
-            self._observer(before, stimulus, made, now)
+            self._observer(user, before, stimulus, made, now)
         self._set_clock(now)
         return made
 
@@ -127,8 +127,8 @@ class ApiFront:
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """The whole of one request."""
         try:
-            asked = await self._read(request)
-            made = self._stepped(asked)
+            asked, user = await self._read(request)
+            made = self._stepped(asked, user)
             if isinstance(made, LogRequest):
                 return await self._send_log(request, made)
         except ApiRefusal as refusal:
@@ -137,9 +137,9 @@ class ApiFront:
             return _response(made)
         return await self._send_watch(request, made.watch, self._watches.queue(made.watch))
 
-    def _stepped(self, asked: HttpRequest) -> ApiResponse | LogRequest:
+    def _stepped(self, asked: HttpRequest, user: str) -> ApiResponse | LogRequest:
         try:
-            response = self.take(asked).response
+            response = self.take(asked, user).response
         except RecursionError:
             raise bad_request("the body is nested too deeply") from None
         except Exception:
@@ -148,15 +148,15 @@ class ApiFront:
         assert response is not None
         return response
 
-    async def _read(self, request: web.BaseRequest) -> HttpRequest:
-        """The request as a value; raises ApiRefusal."""
+    async def _read(self, request: web.BaseRequest) -> tuple[HttpRequest, str]:
+        """The request as a value, and whose it is; raises ApiRefusal."""
         raw_path, _, raw_query = request.raw_path.partition("?")
         path = unquote(raw_path)
         headers = request.headers
-        if path not in _FREE:
-            given = headers.get("Authorization", "").encode("utf-8", "surrogateescape")
-            if not hmac.compare_digest(given, self._token):
-                raise failure(401, "Unauthorized", "Unauthorized")
+        given = headers.get("Authorization", "").encode("utf-8", "surrogateescape")
+        user = "".join(name for token, name in self._users.items() if hmac.compare_digest(given, token))
+        if not user and path not in _FREE:
+            raise failure(401, "Unauthorized", "Unauthorized")
         parts = path.strip("/").split("/")
         if len(parts) > 6 and parts[4] == "pods" and parts[6] in _STREAMED:
             raise unsupported(f"{parts[6]} of pods")
@@ -166,7 +166,7 @@ class ApiFront:
             raise bad_request(f"more than {_PARAMETERS_MAX} query parameters") from None
         media = headers.get("Content-Type", JSON).partition(";")[0].strip().lower()
         body = await self._body(request, media) if request.body_exists else None
-        return HttpRequest(request.method, path, query, body, media, headers.get("Accept", JSON))
+        return HttpRequest(request.method, path, query, body, media, headers.get("Accept", JSON)), user
 
     async def _body(self, request: web.BaseRequest, media: str) -> Any:
         """The body, decoded."""

@@ -34,17 +34,25 @@ LINGER_S: Final = 2.0
 
 NAME: Final = "podtide"
 
+USER: Final = "kubernetes-admin"
+KUBELET: Final = "system:nodes"
+"""Users, as an observer hears of them."""
+
 log: Final = logging.getLogger(__name__)
 # A client that speaks no HTTP has its 400, and is nobody else's concern.
 log.addFilter(lambda line: not (line.exc_info and isinstance(line.exc_info[1], HttpProcessingError)))
 
 
 class ApiServer:
-    """A server that runs. ``url``, ``token``; ``ca``: the certificate to trust where it speaks TLS."""
+    """A server that runs. ``url``; ``token`` and ``kubelet_token``; ``ca``: the certificate to trust where it speaks TLS.
 
-    def __init__(self, url: str, token: str, ca: Path | None, front: ApiFront) -> None:
+    Both tokens may do everything; calls with the second are the kubelets' to an observer.
+    """
+
+    def __init__(self, url: str, token: str, kubelet_token: str, ca: Path | None, front: ApiFront) -> None:
         self.url = url
         self.token = token
+        self.kubelet_token = kubelet_token
         self.ca = ca
         self._front = front
 
@@ -53,7 +61,7 @@ class ApiServer:
         """The state of this moment, which nothing changes."""
         return self._front.state
 
-    def kubeconfig(self, path: Path, namespace: str = "default") -> Path:
+    def kubeconfig(self, path: Path, namespace: str = "default", *, kubelet: bool = False) -> Path:
         """Write a kubeconfig that only its owner can read; returns its path."""
         cluster: dict[str, Any] = {"server": self.url}
         if self.ca is not None:
@@ -63,7 +71,7 @@ class ApiServer:
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": NAME, "cluster": cluster}],
-            "users": [{"name": NAME, "user": {"token": self.token}}],
+            "users": [{"name": NAME, "user": {"token": self.kubelet_token if kubelet else self.token}}],
             "contexts": [{"name": NAME, "context": context}],
             "current-context": NAME,
         }
@@ -84,8 +92,9 @@ def serving(
 ) -> Iterator[ApiServer]:
     """Serve a state until the block ends. Raises ApiNotServed."""
     config = config or ServingConfig()
-    token = config.token or secrets.token_urlsafe(32)
-    front = ApiFront(state, config, token, clock or SystemClock(), logs, observer)
+    token, kubelet_token = config.token or secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+    users = {token: USER, kubelet_token: KUBELET}
+    front = ApiFront(state, config, users, clock or SystemClock(), logs, observer)
     with tempfile.TemporaryDirectory(prefix="podtide-api-") as folder:
         certificate = self_signed(Path(folder), config.address) if config.tls else None
         loop = _Loop(front, config, certificate)
@@ -93,7 +102,8 @@ def serving(
         host = f"[{config.address}]" if ":" in config.address else config.address
         scheme = "https" if certificate else "http"
         try:
-            yield ApiServer(f"{scheme}://{host}:{port}", token, certificate and certificate.certificate, front)
+            ca = certificate and certificate.certificate
+            yield ApiServer(f"{scheme}://{host}:{port}", token, kubelet_token, ca, front)
         finally:
             loop.stop()
 

@@ -49,7 +49,7 @@ class ServingConfig:
     unread_max: int = 64 * MIB
     idle_s: float = 90.0
     transfer_s: float = 30.0
-    end_s: float = 5.0
+    end_s: float = 2.0
     logs_max: int = 32
 
     def __post_init__(self) -> None:

@@ -17,13 +17,12 @@ import click
 
 from podtide.domain.base.units import Millis
 from podtide.entrypoints.common.app_config import FIXES
+from podtide.entrypoints.common.namespace import namespace_of
 from podtide.entrypoints.common.output import check_streams
 from podtide.entrypoints.live.options import ACT, SHADOW, RunOptions
 
-NAMESPACE_MAX: Final = 63
 APP_ID_MAX: Final = 63
 
-_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LABEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _DURATION: Final = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)?")
 _UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, None: 1_000}
@@ -44,14 +43,6 @@ def app_id_of(context: click.Context, option: click.Parameter, value: str) -> st
     """An application id that can be a label's value, which it is on every pod."""
     if not _LABEL.fullmatch(value) or len(value) > APP_ID_MAX:
         why = f"{value!r} cannot be a label: expected letters, digits, '-', '_' and '.', at most {APP_ID_MAX}"
-        raise click.BadParameter(why, context, option)
-    return value
-
-
-def namespace_of(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    """A namespace's name."""
-    if value is not None and (not _NAMESPACE.fullmatch(value) or len(value) > NAMESPACE_MAX):
-        why = f"{value!r} is no namespace: expected lower-case letters, digits and '-', at most {NAMESPACE_MAX}"
         raise click.BadParameter(why, context, option)
     return value
 

@@ -19,6 +19,7 @@ from podtide.adapters.kubernetes.cleanup import DRIVERS, KINDS, USUAL, Left, Lef
 from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import escaped
+from podtide.entrypoints.common.namespace import namespace_of
 from podtide.entrypoints.common.output import ClusterRefused, Misused, print_object, printed, refused_as
 
 CLAIMS: Final = "persistentvolumeclaims"
@@ -32,7 +33,6 @@ WORDS: Final = {
 TIMEOUT_MAX_S: Final = 86_400
 
 _APP_ID: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_NAMESPACE: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _DURATION: Final = re.compile(r"([0-9]{1,6})(ms|s|m|h)?")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 _NOTIFIED: Final = frozenset({Topic.THROTTLED, Topic.API_UNREACHABLE, Topic.API_BACK})
@@ -43,13 +43,6 @@ def _app_id(context: click.Context, option: click.Parameter, value: str) -> str:
         raise click.BadParameter("it is empty; every pod of the namespace would be meant", context, option)
     if _APP_ID.fullmatch(value) is None:
         why = f"{escaped(value)!r} is no application id: expected what a label may hold, such as spark-0a1b2c"
-        raise click.BadParameter(why, context, option)
-    return value
-
-
-def _namespace(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    if value is not None and _NAMESPACE.fullmatch(value) is None:
-        why = f"{escaped(value)!r} is no namespace: expected a-z, 0-9 and -, at most 63 characters"
         raise click.BadParameter(why, context, option)
     return value
 
@@ -79,7 +72,7 @@ def _kinds(context: click.Context, option: click.Parameter, value: str | None) -
 
 @click.command()
 @click.option("--app-id", required=True, callback=_app_id, metavar="ID", help="The application (spark-app-selector).")
-@click.option("--namespace", "-n", callback=_namespace, metavar="NS", help="Its namespace (the context's).")
+@click.option("--namespace", "-n", callback=namespace_of, metavar="NS", help="Its namespace (the context's).")
 @click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster ($KUBECONFIG, the pod's own, ~/.kube).")
 @click.option("--context", "context_name", metavar="NAME", help="A context of the kubeconfig (the current one).")
 @click.option("--timeout", default="120s", callback=_timeout, show_default=True, help="Give up after this.")

@@ -17,14 +17,18 @@ import socket
 import subprocess
 import threading
 import urllib.request
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
 import pytest
 import yaml
+
+from podtide.adapters.kubelet.kubelet import Kubelet, KubeletConfig, process_kubelet
+from podtide.adapters.kubelet.spark_process import LocalSpark, pyspark_of
+from tests.live.cluster import Cluster
 
 PROGRAM: Final = Path(__file__).with_name("spark_program.py")
 VARIABLE: Final = "PODTIDE_SPARK_PYTHON"
@@ -232,6 +236,17 @@ class SparkDriver:
             lines += [f"logger.n{number}.name = {name}", f"logger.n{number}.level = debug"]
         file.write_text("\n".join(lines) + "\n")
         return file
+
+
+@contextmanager
+def executors(python: str, cluster: Cluster, namespace: str, folder: Path, most: int) -> Iterator[Kubelet]:
+    """Kubelets that run executors as processes of a Python's Spark, ``most`` at once."""
+    home = pyspark_of(python)
+    assert home is not None
+    api = cluster.api()
+    config = KubeletConfig(namespace, folder, pods_per_node=most)
+    with closing(api), process_kubelet(api, config, LocalSpark(home, Path(python))) as kubelet:
+        yield kubelet
 
 
 def free_ports(count: int) -> list[int]:

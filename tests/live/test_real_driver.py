@@ -15,9 +15,8 @@ import pytest
 
 from scripts import shadow_truth
 from tests.live.cluster import Cluster
-from tests.live.process_kubelet import Kubelet, spark_home
 from tests.live.real_run import Run, replays
-from tests.live.spark_driver import ASLEEP, SWITCHED_OFF, SparkDriver, spark_python
+from tests.live.spark_driver import ASLEEP, SWITCHED_OFF, SparkDriver, executors, spark_python
 from tests.live.waiting import until
 
 EXECUTORS = 3
@@ -43,11 +42,9 @@ def test_jobs_of_a_real_driver_run_to_their_end(
     cluster: Cluster, namespace: str, tmp_path: Path, conf: Mapping[str, str]
 ) -> None:
     python = spark_python()
-    kubelet = Kubelet(
-        str(cluster.admin), namespace, tmp_path / "kubelet", jars=spark_home(python) / "jars", processes=EXECUTORS
-    )
+    kubelets = executors(python, cluster, namespace, tmp_path / "kubelet", EXECUTORS)
     with (
-        kubelet,
+        kubelets as kubelet,
         SparkDriver(python, str(cluster.admin), namespace, tmp_path / "driver", conf) as driver,
         Run(cluster, namespace, tmp_path / "run", driver, OURS, "--mode", "act", "--on-exit", "delete") as run,
     ):

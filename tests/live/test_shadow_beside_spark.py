@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from podtide.adapters.kubelet.kubelet import KubeletConfig, hollow_kubelet
 from scripts import shadow_truth
 from tests.live.cluster import Cluster
-from tests.live.process_kubelet import Kubelet, spark_home
 from tests.live.real_run import Run, replays
-from tests.live.spark_driver import SparkDriver, SparkFailed, spark_python
+from tests.live.spark_driver import SparkDriver, SparkFailed, executors, spark_python
 from tests.live.test_sql_driver import JOIN, SORT_MERGE, WIDE, map_stages
 from tests.live.waiting import until
 
@@ -46,9 +46,10 @@ def compared(run: Run, driver: SparkDriver) -> shadow_truth.Compared:
 def test_hollow_pods(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     python = spark_python()
     conf = {**DYNAMIC, "spark.dynamicAllocation.maxExecutors": "12", "spark.kubernetes.allocation.batch.size": "3"}
-    kubelet = Kubelet(str(cluster.admin), namespace, tmp_path / "kubelet", processes=8, start_delay_s=0.3)
+    config = KubeletConfig(namespace, tmp_path / "kubelet", pods_per_node=8, start_delay_s=0.3)
+    kubelets = hollow_kubelet(cluster.api(), config)
     with (
-        kubelet,
+        kubelets,
         SparkDriver(python, str(cluster.admin), namespace, tmp_path / "driver", conf) as driver,
         Run(cluster, namespace, tmp_path / "run", driver, {}) as run,
     ):
@@ -68,11 +69,9 @@ def test_hollow_pods(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
 def test_executors_that_are_processes(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     python = spark_python()
     conf = {**DYNAMIC, "spark.dynamicAllocation.maxExecutors": "3"}
-    kubelet = Kubelet(
-        str(cluster.admin), namespace, tmp_path / "kubelet", jars=spark_home(python) / "jars", processes=3
-    )
+    kubelets = executors(python, cluster, namespace, tmp_path / "kubelet", 3)
     with (
-        kubelet,
+        kubelets as kubelet,
         SparkDriver(python, str(cluster.admin), namespace, tmp_path / "driver", conf) as driver,
         Run(cluster, namespace, tmp_path / "run", driver, {}) as run,
     ):
@@ -98,11 +97,9 @@ def test_sql_under_adaptive_execution(cluster: Cluster, namespace: str, tmp_path
     """
     python = spark_python()
     conf = {**DYNAMIC, **SORT_MERGE, "spark.dynamicAllocation.maxExecutors": "3"}
-    kubelet = Kubelet(
-        str(cluster.admin), namespace, tmp_path / "kubelet", jars=spark_home(python) / "jars", processes=3
-    )
+    kubelets = executors(python, cluster, namespace, tmp_path / "kubelet", 3)
     with (
-        kubelet,
+        kubelets,
         SparkDriver(python, str(cluster.admin), namespace, tmp_path / "driver", conf) as driver,
         Run(cluster, namespace, tmp_path / "run", driver, {}) as run,
     ):

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.live.cluster import Cluster
-from tests.live.process_kubelet import Kubelet, spark_home
 from tests.live.real_run import Run, replays
-from tests.live.spark_driver import ASLEEP, SparkDriver, spark_python
+from tests.live.spark_driver import ASLEEP, SparkDriver, executors, spark_python
 
 EXECUTORS: Final = 3
 OURS: Final = {
@@ -58,12 +57,10 @@ def test_no_map_output_is_lost_with_an_executor_that_was_let_go(
     cluster: Cluster, namespace: str, tmp_path: Path
 ) -> None:
     python = spark_python()
-    kubelet = Kubelet(
-        str(cluster.admin), namespace, tmp_path / "kubelet", jars=spark_home(python) / "jars", processes=EXECUTORS
-    )
+    kubelets = executors(python, cluster, namespace, tmp_path / "kubelet", EXECUTORS)
     options = ("--mode", "act", "--on-exit", "delete", "--driver-interval", "3s")
     with (
-        kubelet,
+        kubelets,
         SparkDriver(python, str(cluster.admin), namespace, tmp_path / "driver", {**ASLEEP, **SORT_MERGE}) as driver,
         Run(cluster, namespace, tmp_path / "run", driver, OURS, *options) as run,
     ):

@@ -1,0 +1,100 @@
+"""The logs of pods as files of one folder, and how they are read: whole, the last lines, as they grow.
+
+What a kubelet writes and the API server's front asks for (``LogSource``). Options that would need more than the bytes
+(times, the container before this one) are refused.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Final
+
+from podtide.adapters.api_server.settings import LogUnavailable
+from podtide.domain.api_server.messages import LogRequest
+
+PIECE: Final = 64 * 1024
+LOOK_S: Final = 0.5
+"""How often a log that is followed is looked at."""
+
+_TRUE: Final = frozenset({"true", "1"})
+_KNOWN: Final = frozenset(
+    {"follow", "tailLines", "limitBytes", "previous", "timestamps", "insecureSkipTLSVerifyBackend"}
+)
+
+
+class PodLogs:
+    """The folder. ``open`` and ``ended`` are a kubelet's; calling it reads. Thread-safe."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._running: dict[str, threading.Event] = {}
+
+    def file(self, pod: str) -> Path:
+        """Where a pod's log is, or would be."""
+        return self.folder / f"{pod}.log"
+
+    def open(self, pod: str) -> IO[bytes]:
+        """Begin a pod's log."""
+        self._running[pod] = threading.Event()
+        return self.file(pod).open("wb")
+
+    def ended(self, pod: str) -> None:
+        """Nothing more comes: who follows may go."""
+        if (running := self._running.pop(pod, None)) is not None:
+            running.set()
+
+    def __call__(self, asked: LogRequest) -> Iterator[bytes]:
+        """Read a log. Raises LogUnavailable."""
+        options = dict(asked.options)
+        for name, value in options.items():
+            if name not in _KNOWN or (name in {"previous", "timestamps"} and value in _TRUE):
+                raise LogUnavailable(f"this kubelet does not support the option {name} of logs")
+        path = self.file(asked.pod)
+        if not path.exists():
+            return iter(())
+        running = self._running.get(asked.pod) if options.get("follow") in _TRUE else None
+        try:
+            tail = int(options["tailLines"]) if "tailLines" in options else None
+            limit = int(options["limitBytes"]) if "limitBytes" in options else None
+        except ValueError:
+            raise LogUnavailable("tailLines and limitBytes are numbers") from None
+        return _pieces(path, running, tail, limit)
+
+
+def _pieces(path: Path, running: threading.Event | None, tail: int | None, limit: int | None) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        if tail is not None:
+            _skip_to_tail(file, tail)
+        while True:
+            over = running is None or running.is_set()
+            while piece := file.read(PIECE if limit is None else min(PIECE, limit)):
+                yield piece
+                if limit is not None:
+                    limit -= len(piece)
+            if over or limit == 0:
+                return
+            assert running is not None
+            running.wait(LOOK_S)
+            yield b""
+
+
+def _skip_to_tail(file: IO[bytes], lines: int) -> None:
+    """Go to the beginning of the last lines."""
+    end = place = file.seek(0, 2)
+    seen = 0
+    while place > 0:
+        start = max(0, place - PIECE)
+        file.seek(start)
+        piece = file.read(place - start)
+        at = len(piece)
+        while (at := piece.rfind(b"\n", 0, at)) >= 0:
+            if start + at == end - 1:  # the end of the last line
+                continue
+            seen += 1
+            if seen == lines:
+                file.seek(start + at + 1)
+                return
+        place = start
+    file.seek(0 if lines > 0 else end)

@@ -1,0 +1,49 @@
+"""``podtide cluster``: a Kubernetes of one's own on this machine, for one command or until it is told to end.
+
+An API server and kubelets in this process, on loopback. With process kubelets executors are real: each pod is a process of
+the local Spark. Hollow ones only tell what a pod's life would look like. No cluster, no containers, no root.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from podtide.entrypoints.common.namespace import namespace_of
+from podtide.entrypoints.common.output import check_streams
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--hollow", is_flag=True, help="Pods run nothing and only have a status; without, executors are local processes."
+)
+@click.option("--nodes", type=click.IntRange(1, 5_000), metavar="N", help="How many nodes (1; hollow: 10).")
+@click.option(
+    "--pods-per-node",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    help="Pods that run at once on each (4; hollow: 100).",
+)
+@click.option(
+    "--namespace", callback=namespace_of, default="default", show_default=True, metavar="NS", help="Where pods run."
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=0, metavar="PORT", help="Of the API server; 0: a free one."
+)
+@click.option(
+    "--tls/--no-tls", default=True, show_default=True, help="HTTPS; kubectl sends its token over HTTPS alone."
+)
+def cluster(command: tuple[str, ...], hollow: bool, **given: Any) -> int:
+    """Run a command on a Kubernetes of its own: podtide cluster -- python job.py
+
+    The command runs as it is: KUBECONFIG, and SPARK_CONF_DIR with your own conf and spark.master, say where the cluster is.
+    Executors are processes of the Spark that the command runs with. At the end nothing is left, and a summary says what
+    happened. Without a command it stays, and prints what to paste. Exit code: the command's; 2 usage, 3 a conf that cannot
+    be read, 4 no server or no Spark, 127 no such command, 130 interrupted.
+    """
+    check_streams()
+    from podtide.entrypoints.cluster.run import ClusterOptions, run_cluster  # noqa: PLC0415 - usage errors need none of it
+
+    return run_cluster(ClusterOptions(command=command, hollow=hollow, **given))

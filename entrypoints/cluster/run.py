@@ -1,0 +1,116 @@
+"""``podtide cluster`` from its options to its end: the cluster, the program on it, the summary."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final, NoReturn
+
+from podtide.adapters.api_server.settings import ApiNotServed, ServingConfig
+from podtide.adapters.clock import SystemClock
+from podtide.adapters.kubelet.kubelet import KubeletConfig, hollow_kubelet, process_kubelet
+from podtide.adapters.kubelet.pod_logs import PodLogs
+from podtide.adapters.kubelet.spark_process import NoSpark, local_spark
+from podtide.adapters.kubernetes.api import connect
+from podtide.entrypoints.cluster.embedded import EmbeddedCluster, Kubelets, embedded
+from podtide.entrypoints.cluster.program import CannotStart, run_program
+from podtide.entrypoints.cluster.spark_conf_dir import (
+    ConfDirUnreadable,
+    cluster_settings,
+    own_conf_dir,
+    program_environment,
+    write_conf_dir,
+)
+from podtide.entrypoints.cluster.tally import ClusterTally
+from podtide.entrypoints.common.output import ClusterRefused, UnreadableInput, refused_as
+
+LOOK_S: Final = 0.5
+
+PROCESSES: Final = (1, 4)
+HOLLOW: Final = (10, 100)
+"""Nodes, and pods that run at once on each, where nobody says."""
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """What the command line says. ``command`` empty: stay until told to end. ``nodes``, ``pods_per_node`` None: as usual."""
+
+    namespace: str = "default"
+    port: int = 0
+    tls: bool = True
+    hollow: bool = False
+    nodes: int | None = None
+    pods_per_node: int | None = None
+    command: tuple[str, ...] = ()
+
+
+def run_cluster(options: ClusterOptions) -> int:
+    """Run it to its end; returns the exit code, the program's where there is one. Raises a Refusal."""
+    config = ServingConfig(port=options.port, tls=options.tls)
+    with (
+        refused_as(ClusterRefused, ApiNotServed, NoSpark),
+        refused_as(UnreadableInput, ConfDirUnreadable),
+        ExitStack() as end,
+    ):
+        tally = ClusterTally()
+        kubelets = _kubelets(options)
+        begun = end.enter_context(ExitStack())
+        cluster = end.enter_context(embedded(kubelets, options.namespace, config, tally))
+        begun.callback(_summary, tally, sys.stderr)  # after the server's end, if there was a beginning
+        conf_dir = _conf_dir(cluster)
+        if not options.command:
+            _say_what_to_paste(cluster, conf_dir, sys.stdout)
+            _stay()
+        environment = program_environment(os.environ, conf_dir, cluster.kubeconfig)
+        try:
+            return run_program(options.command, environment)
+        except CannotStart as problem:
+            print(f"podtide: {problem}", file=sys.stderr)
+            return problem.code
+
+
+def _stay() -> NoReturn:
+    """Wait for a signal's exception. A signal that comes just before a wait does not end it, so no wait is long."""
+    told = threading.Event()
+    while True:
+        told.wait(LOOK_S)
+
+
+def _kubelets(options: ClusterOptions) -> Kubelets:
+    """What starts the kubelets. Raises NoSpark."""
+    nodes, room = HOLLOW if options.hollow else PROCESSES
+    spark = None if options.hollow else local_spark(options.command, os.environ)
+
+    @contextmanager
+    def started(kubeconfig: Path, logs: PodLogs) -> Iterator[None]:
+        config = KubeletConfig(
+            options.namespace, logs.folder, options.nodes or nodes, options.pods_per_node or room, logs=logs
+        )
+        with closing(connect(str(kubeconfig))) as api:
+            kubelets = hollow_kubelet(api, config) if spark is None else process_kubelet(api, config, spark)
+            with kubelets:
+                yield
+
+    return started
+
+
+def _conf_dir(cluster: EmbeddedCluster) -> Path:
+    server = cluster.server
+    settings = cluster_settings(server.url, cluster.namespace, server.token, server.ca)
+    return write_conf_dir(cluster.folder / "conf", own_conf_dir(os.environ), settings)
+
+
+def _say_what_to_paste(cluster: EmbeddedCluster, conf_dir: Path, out: IO[str]) -> None:
+    environment = program_environment({}, conf_dir, cluster.kubeconfig)
+    for key, value in environment.items():
+        print(f"export {key}={value}", file=out)
+    print(f"# {cluster.server.url}, namespace {cluster.namespace}; Ctrl-C ends it", file=out, flush=True)
+
+
+def _summary(tally: ClusterTally, out: IO[str]) -> None:
+    print(f"podtide cluster: {tally.closed(SystemClock().now()).line()}", file=out)

@@ -1,0 +1,204 @@
+"""Kubelets on the embedded API server: lives of pods, hollow and as processes of a Spark whose java is a shell script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from podtide.adapters.api_server.serving import serving
+from podtide.adapters.clock import SystemClock
+from podtide.adapters.kubelet.kubelet import Kubelet, KubeletConfig, hollow_kubelet, process_kubelet
+from podtide.adapters.kubelet.pod_logs import PodLogs
+from podtide.adapters.kubelet.spark_process import LocalSpark
+from podtide.adapters.kubernetes.api import KubernetesApi, connect
+from podtide.domain.api_server.server import begin
+from podtide.domain.api_server.state import ApiConfig
+from tests.live.waiting import until
+
+PODS = "/api/v1/namespaces/default/pods"
+JAVA = """#!/bin/bash
+echo "args $@"; echo "ip $SPARK_POD_IP dirs $SPARK_LOCAL_DIRS"
+case "$SPARK_EXECUTOR_ID" in
+  7) exit 3;;
+  8) trap 'echo decommissioned; exit 0' PWR;;
+  9) trap '' TERM;;
+esac
+echo "$$" >"$PIDS/$SPARK_EXECUTOR_ID"
+while :; do sleep 0.02; done
+"""
+
+
+class Played:
+    """A server, kubelets, and who asks."""
+
+    def __init__(self, api: KubernetesApi, kubelet: Kubelet) -> None:
+        self.api = api
+        self.kubelet = kubelet
+
+    def call(self, verb: str, path: str = "", body: Any = None) -> Any:
+        sent = None if body is None else json.dumps(body).encode()
+        answer = self.api.call(verb, "pods", PODS + path, body=sent)
+        assert answer.ok or answer.status == 404, answer
+        return None if answer.status == 404 else json.loads(answer.body) if b"{" in answer.body[:1] else answer.body
+
+    def create(self, name: str, **more: Any) -> None:
+        spec = {"containers": [{"name": "main", "image": "i"}]} | more
+        metadata = {"name": name, "labels": {"spark-exec-id": name.rpartition("-")[2]}}
+        self.call("create", "", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+    def executor(self, number: int, pids: Path, *, hook: bool = False) -> str:
+        env = {
+            "SPARK_EXECUTOR_ID": number, "SPARK_EXECUTOR_MEMORY": "512m", "SPARK_DRIVER_URL": "spark://here",
+            "SPARK_EXECUTOR_CORES": "1", "SPARK_APPLICATION_ID": "app", "SPARK_RESOURCE_PROFILE_ID": "0",
+            "SPARK_JAVA_OPT_10": "-Dten", "SPARK_JAVA_OPT_9": "-Dnine", "PIDS": pids,
+        }  # fmt: skip
+        rows: list[dict[str, Any]] = [{"name": name, "value": str(value)} for name, value in env.items()]
+        rows.append({"name": "SPARK_POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})
+        container: dict[str, Any] = {"name": "spark", "image": "i", "args": ["executor"], "env": rows}
+        if hook:
+            container["lifecycle"] = {"preStop": {"exec": {"command": ["/opt/decom.sh"]}}}
+        self.create(f"exec-{number}", containers=[container])
+        return f"exec-{number}"
+
+    def pod(self, name: str) -> Any:
+        return self.call("get", f"/{name}")
+
+    def phase(self, name: str) -> str:
+        pod = self.pod(name)
+        return "gone" if pod is None else str(pod["status"]["phase"])
+
+    def reaches(self, name: str, phase: str) -> None:
+        until(lambda: self.phase(name) == phase, 20, f"{name} {phase}", every_s=0.01)
+
+    def delete(self, name: str, grace_s: int) -> None:
+        self.call("delete", f"/{name}", {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": grace_s})
+
+
+@contextmanager
+def played(folder: Path, spark: LocalSpark | None, *, room: int = 4, nodes: int = 1) -> Iterator[Played]:
+    logs = PodLogs(folder / "kubelet")
+    with serving(begin(ApiConfig(), SystemClock().now()), logs=logs) as server:
+        kubeconfig = str(server.kubeconfig(folder / "kubeconfig"))
+        config = KubeletConfig("default", logs.folder, nodes, room, logs=logs)
+        with closing(connect(kubeconfig)) as api, closing(connect(kubeconfig)) as own:
+            kubelets = hollow_kubelet(own, config) if spark is None else process_kubelet(own, config, spark)
+            with kubelets as kubelet:
+                yield Played(api, kubelet)
+
+
+@pytest.fixture
+def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalSpark:
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(JAVA)
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    (tmp_path / "spark" / "jars").mkdir(parents=True)
+    return LocalSpark(tmp_path / "spark")
+
+
+def test_a_hollow_pod_runs_until_it_is_deleted(tmp_path: Path) -> None:
+    with played(tmp_path, None) as play:
+        play.create("one")
+        play.reaches("one", "Running")
+        pod = play.pod("one")
+        assert pod["spec"]["nodeName"] == "node-0"
+        assert pod["status"]["podIP"].startswith("10.")
+        assert [row["ready"] for row in pod["status"]["containerStatuses"]] == [True]
+        play.delete("one", 30)
+        play.reaches("one", "gone")
+        assert play.kubelet.exits == {"one": 143}
+
+
+def test_pods_wait_for_room_and_are_spread(tmp_path: Path) -> None:
+    with played(tmp_path, None, room=2, nodes=2) as play:
+        for number in range(6):
+            play.create(f"pod-{number}")
+        until(lambda: play.kubelet.running() == 4, 20, every_s=0.01)
+        nodes = [play.pod(f"pod-{number}")["spec"].get("nodeName") for number in range(6)]
+        assert nodes == ["node-0", "node-1", "node-0", "node-1", None, None]
+        play.delete("pod-4", 0)  # while it waits
+        play.delete("pod-1", 0)
+        play.reaches("pod-5", "Running")
+        assert play.pod("pod-5")["spec"]["nodeName"] == "node-1"
+        assert play.phase("pod-4") == "gone"
+
+
+def test_an_executor_is_a_process(tmp_path: Path, spark: LocalSpark) -> None:
+    with played(tmp_path, spark) as play:
+        first, second = play.executor(1, tmp_path), play.executor(2, tmp_path)
+        until(lambda: (tmp_path / "1").exists() and (tmp_path / "2").exists(), 20)
+        for name in (first, second):
+            play.reaches(name, "Running")
+        addresses = {play.pod(name)["status"]["podIP"] for name in (first, second)}
+        assert len(addresses) == 2  # each has its own ports
+        text = play.call("get", f"/{first}/log").decode()
+        assert f"ip {play.pod(first)['status']['podIP']} dirs {tmp_path / 'kubelet' / first / 'local'}" in text
+        assert "args -Dnine -Dten -Xms64m -Xmx512m" in text
+        assert "--driver-url spark://here --executor-id 1 --cores 1 --app-id app" in text
+        assert play.call("get", f"/{first}/log?tailLines=1").decode() == text.splitlines(keepends=True)[-1]
+
+        assert play.kubelet.crash("2")
+        play.reaches(second, "Failed")
+        state = play.pod(second)["status"]["containerStatuses"][0]["state"]["terminated"]
+        assert (state["exitCode"], state["reason"]) == (137, "Error")
+        play.delete(first, 30)
+        play.reaches(first, "gone")
+        assert play.kubelet.exits == {second: 137, first: 143}
+        assert not (tmp_path / "kubelet" / first).exists()
+        pid = int((tmp_path / "1").read_text())
+        assert not Path(f"/proc/{pid}").exists()
+
+
+def test_how_a_process_ends_by_itself_by_its_hook_and_at_the_end_of_its_grace(
+    tmp_path: Path, spark: LocalSpark
+) -> None:
+    with played(tmp_path, spark) as play:
+        play.reaches(play.executor(7, tmp_path), "Failed")
+        decommissioned = play.executor(8, tmp_path, hook=True)
+        deaf = play.executor(9, tmp_path)
+        until(lambda: (tmp_path / "8").exists() and (tmp_path / "9").exists(), 20)
+        play.delete(decommissioned, 30)
+        play.delete(deaf, 1)
+        for name in (decommissioned, deaf):
+            play.reaches(name, "gone")
+        assert play.kubelet.exits == {"exec-7": 3, decommissioned: 0, deaf: 137}
+        assert b"decommissioned" in (tmp_path / "kubelet" / f"{decommissioned}.log").read_bytes()
+
+
+def test_what_would_be_left_out_of_a_pod_fails_it(tmp_path: Path, spark: LocalSpark) -> None:
+    with played(tmp_path, spark) as play:
+        play.create("web")
+        executor = {"name": "spark", "image": "i", "args": ["executor"]}
+        play.create("sidecar", containers=[executor, {"name": "more", "image": "i"}])
+        play.create("prepared", containers=[executor], initContainers=[{"name": "first", "image": "i"}])
+        for name, why in (("web", "only pods of Spark"), ("sidecar", "beside"), ("prepared", "init containers")):
+            play.reaches(name, "Failed")
+            assert why in play.pod(name)["status"]["message"]
+
+
+def test_no_process_outlives_the_kubelet(tmp_path: Path, spark: LocalSpark) -> None:
+    with played(tmp_path, spark) as play:
+        play.executor(9, tmp_path)
+        until((tmp_path / "9").exists, 20)
+    assert not Path(f"/proc/{int((tmp_path / '9').read_text())}").exists()
+
+
+def test_a_log_is_followed_to_its_end(tmp_path: Path, spark: LocalSpark) -> None:
+    with played(tmp_path, spark) as play:
+        name = play.executor(1, tmp_path)
+        until((tmp_path / "1").exists, 20)
+        stream = play.api.stream("pods/log", f"{PODS}/{name}/log", query=[("follow", "true")], silence_s=20)
+        pieces = stream.chunks()
+        assert b"args" in next(pieces)
+        play.delete(name, 30)
+        assert list(pieces) in ([], [b""])  # the end
+        with pytest.raises(AssertionError, match="sinceSeconds"):
+            play.executor(2, tmp_path)
+            until((tmp_path / "2").exists, 20)
+            play.call("get", "/exec-2/log?sinceSeconds=5")

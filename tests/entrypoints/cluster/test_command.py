@@ -1,0 +1,97 @@
+"""``podtide cluster`` as a program: what its command finds, how it ends, and that nothing is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from podtide.entrypoints.cli import run
+from tests.support.project import PROJECT
+
+POD = """
+import json, os, ssl, urllib.request
+kubeconfig = json.load(open(os.environ["KUBECONFIG"]))
+server, token = kubeconfig["clusters"][0]["cluster"]["server"], kubeconfig["users"][0]["user"]["token"]
+def ask(method, path, body=None):
+    request = urllib.request.Request(server + path, json.dumps(body).encode() if body else None, method=method)
+    request.add_header("Authorization", "Bearer " + token)
+    request.add_header("Content-Type", "application/json")
+    return urllib.request.urlopen(request, timeout=20)
+path = "/api/v1/namespaces/jobs/pods"
+spec = {"containers": [{"name": "c", "image": "i"}]}
+metadata = {"name": "one", "labels": {"spark-role": "executor"}}
+watch = ask("GET", path + "?watch=1&timeoutSeconds=20")
+ask("POST", path, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+for line in watch:
+    if json.loads(line)["object"].get("status", {}).get("phase") == "Running":
+        break
+print(open(os.environ["SPARK_CONF_DIR"] + "/spark-defaults.conf").read())
+print("server", server)
+raise SystemExit(5)
+"""
+
+
+def begun(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
+    environment = os.environ | {"PYTHONPATH": f"{PROJECT}/.typing", "TMPDIR": str(tmp_path)}
+    environment |= {"SPARK_CONF_DIR": str(PROJECT / "tests/entrypoints/cluster/conf")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "podtide", "cluster", *arguments],
+        env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_a_command_finds_the_cluster_and_nothing_is_left(tmp_path: Path) -> None:
+    with begun(tmp_path, "--hollow", "--no-tls", "--namespace", "jobs", "--", sys.executable, "-c", POD) as program:
+        out, err = program.communicate(timeout=60)
+    assert program.returncode == 5, err
+    server = out.split()[-1]
+    assert f"spark.master k8s://{server}\n" in out
+    assert "spark.kubernetes.namespace jobs\n" in out
+    assert "spark.executor.memory 3g\n" in out  # the user's own
+    assert err.startswith("podtide cluster: 1 pod (1 left; 1 at once), 2 API calls, ")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_without_a_command_it_stays_until_it_is_told_to_end(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    with begun(tmp_path, "--hollow") as program:
+        assert program.stdout is not None
+        lines = [program.stdout.readline() for _ in range(5)]
+        exported = dict(line.removeprefix("export ").rstrip().split("=", 1) for line in lines[:4])
+        assert Path(exported["KUBECONFIG"]).stat().st_mode & 0o777 == 0o600
+        assert (Path(exported["SPARK_CONF_DIR"]) / "spark-defaults.conf").exists()
+        assert lines[4].startswith("# https://127.0.0.1:")
+        program.send_signal(number)
+        _, err = program.communicate(timeout=60)
+    assert program.returncode == code
+    assert err.startswith("podtide cluster: 0 pods")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "code", "text"),
+    [
+        (["--namespace", "Up"], {}, 2, "is no namespace"),
+        (["--", "job"], {"PATH": "/nowhere", "SPARK_HOME": ""}, 4, "no Spark was found"),
+        (["--", "job"], {"SPARK_HOME": "/nowhere"}, 4, "/nowhere is no Spark installation"),
+        (["--hollow", "--no-tls", "true"], {"SPARK_CONF_DIR": "/nowhere"}, 3, "/nowhere cannot be copied"),
+        (["--hollow", "--no-tls", "no-such-program"], {"SPARK_CONF_DIR": ""}, 127, "command not found"),
+    ],
+)
+def test_what_is_refused(
+    arguments: list[str],
+    environment: dict[str, str],
+    code: int,
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert run(["cluster", *arguments]) == code
+    assert text in capsys.readouterr().err
