@@ -19,7 +19,7 @@ from podtide.adapters.eventlog import events as wire
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.domain.recorded.job_dependencies import JobTraits
-from podtide.domain.recorded.reading import BLOCK_MANAGERS, DRIVERS, LogReading
+from podtide.domain.recorded.reading import BLOCK_MANAGERS, DRIVERS, SUCCESS, LogReading
 from podtide.domain.recorded.shuffles import ROW_RDD
 from podtide.domain.recorded.stages import LoggedStage
 
@@ -79,9 +79,11 @@ class FullTaskInfo(wire.TaskInfo, gc=False, frozen=True):
 
 
 class FullTaskEndReason(wire.TaskEndReason, gc=False, frozen=True):
-    """Task End Reason; ``exception``: the class of what the task ended in."""
+    """Task End Reason; ``exception``: the class of what the task ended in; ``loss``: why its executor was lost."""
 
     exception: str | None = field(name="Class Name", default=None)
+    loss: str | None = field(name="Loss Reason", default=None)
+    kill: str | None = field(name="Kill Reason", default=None)
 
 
 class FullTaskEndLine(wire.TypedTaskEndLine, frozen=True):
@@ -247,12 +249,15 @@ class ApplicationLog:
                 info, metrics = line.info, line.metrics or none
                 if info.finish > clock:
                     clock = times.clock = info.finish
+                why = line.reason
                 stage = ended(
                     line.stage, line.attempt, info.index, info.partition, info.executor, info.launch, info.finish,
-                    info.speculative, line.reason.reason, metrics.run, line.kind,
+                    info.speculative, why.reason, metrics.run, line.kind,
                 )  # fmt: skip
-                if line.reason.exception is not None:
-                    reading.memory.task_failed(line.stage, line.reason.exception)
+                if why.reason != SUCCESS:
+                    reading.failures.ended(line.stage, why.reason, why.exception or why.loss or why.kill or "")
+                    if why.exception is not None:
+                        reading.memory.task_failed(line.stage, why.exception)
                 if metrics is not none:
                     peaks = line.peaks
                     remembered(
@@ -295,11 +300,13 @@ class ApplicationLog:
                     stage, attempt, info.index, -1, info.executor, info.launch, info.finish, info.speculative,
                     why.reason, -1, "",
                 )  # fmt: skip
+                if why.reason != SUCCESS:
+                    reading.failures.ended(stage, why.reason, "")
             case wire.StageSubmittedLine(info):
                 reading.stage_submitted(_stage_seen(info), at)
             case wire.StageCompletedLine(info):
-                failed = isinstance(info, FullStageInfo) and info.failure is not None
-                reading.stage_completed(_stage_seen(info), info.submitted, at, failed=failed)
+                failure = info.failure if isinstance(info, FullStageInfo) else None
+                reading.stage_completed(_stage_seen(info), info.submitted, at, failure)
             case wire.JobStartLine(job, _, stages):
                 properties = line.properties if isinstance(line, FullJobStartLine) else None
                 listed = line.stage_ids if isinstance(line, FullJobStartLine) and not stages else ()

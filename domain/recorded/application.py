@@ -27,6 +27,7 @@ from typing import Final, NamedTuple
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.stimuli import JobStage, ResourceProfileAdded
+from podtide.domain.recorded.failures import StageFailures
 from podtide.domain.recorded.memory import NO_MEMORY, MemoryEvidence
 
 NO_TASK: Final = -1
@@ -188,7 +189,8 @@ class Application:
     ``driver_ready_ms``: when the driver's block manager was registered, close to when executors are first asked for;
     None where not logged. ``turnaround_ms``: what a slot stands empty for between two tasks while others wait (the driver's
     own work). ``cores_per_task``: spark.task.cpus. ``unpersisted``: (time, RDD) as logged. ``properties``: the Spark
-    properties of the log, as they are (redact before showing). ``memory``: what the log says of it.
+    properties of the log, as they are (redact before showing). ``memory``: what the log says of it. ``failures``: stages
+    with tries or attempts that did not count.
     """
 
     id: str
@@ -209,6 +211,7 @@ class Application:
     unknowns: tuple[Unknown, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     memory: MemoryEvidence = NO_MEMORY
+    failures: tuple[StageFailures, ...] = ()
 
     @property
     def runtime_ms(self) -> Millis:

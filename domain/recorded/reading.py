@@ -36,6 +36,7 @@ from podtide.domain.recorded.application import (
     RecordedStage,
     Unknown,
 )
+from podtide.domain.recorded.failures import STAGE_FAILED, FailureReading
 from podtide.domain.recorded.job_dependencies import JobTraits, LoggedJob, SqlSpan, Waited, waited_for
 from podtide.domain.recorded.jobs import JobWork, complete
 from podtide.domain.recorded.lifetimes import STRAY_TASKS, STRAYS, Times, place
@@ -94,6 +95,7 @@ class LogReading:
         self.fleet = recorded_executors.Fleet()
         self.turnaround = Sample()
         self.memory = MemoryReading()
+        self.failures = FailureReading()
         self.works: dict[int, StageWork] = {}
         self.executors_announced = False
         self.partitioned = False
@@ -232,8 +234,9 @@ class LogReading:
             work.submit(seen, at)
         self.counts["attempts"] += 1
 
-    def stage_completed(self, seen: LoggedStage, submitted: Millis | None, at: Millis, *, failed: bool) -> None:
-        """A stage attempt was completed. Logs before 2.3 say only here when it had been submitted."""
+    def stage_completed(self, seen: LoggedStage, submitted: Millis | None, at: Millis, failure: str | None) -> None:
+        """A stage attempt was completed; ``failure``: why it failed, if it did. Logs before 2.3 say only here when it had
+        been submitted."""
         seen = _clipped(seen)
         work = self.works.get(seen.stage)
         if work is None:
@@ -245,9 +248,10 @@ class LogReading:
         if seen.attempt == work.base:
             work.seen = seen
         current.completed = at
-        current.failed = failed
-        if failed:
+        current.failed = failure is not None
+        if failure is not None:
             self.counts["failed attempts"] += 1
+            self.failures.ended(seen.stage, STAGE_FAILED, failure)
 
     def job_started(
         self, job: int, at: Millis, stages: Sequence[LoggedStage], traits: JobTraits, ids: Sequence[int] = ()
@@ -400,12 +404,13 @@ class LogReading:
         )
         self.counts[recorded_executors.UNANNOUNCED] = len(profiles) - len(self.profiles)
         gap = median(self.turnaround.values) if self.turnaround.values else 0
+        known = {work.seen.stage: (work.seen.name, work.seen.tasks) for work in works}
         return Application(
             facts.id, facts.name, facts.spark_version, facts.started_ms, facts.ended_ms, facts.end_known,
             facts.properties, self._jobs_done(jobs, stages, waits, repeated), tuple(stages),
             tuple(sorted(executors, key=lambda one: (one.added_ms, one.executor))), profiles,
             self.driver_ready_ms, max(0, gap), self._fresh(extras), tuple(self.unpersists), tuple(unknowns),
-            self._totals(works, executors), self.memory.evidence(),
+            self._totals(works, executors), self.memory.evidence(), self.failures.evidence(known),
         )  # fmt: skip
 
     def _leave_out(self, facts: Facts) -> None:

@@ -19,6 +19,7 @@ from returns.pipeline import is_successful
 
 from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.recording.records.decision_file import STDOUT
+from podtide.adapters.text.format import count
 from podtide.adapters.text.progress import TerminalLine
 from podtide.adapters.text.safe import display, escaped
 from podtide.adapters.views.whatif.document import WhatIfRequest, document
@@ -45,9 +46,11 @@ from podtide.entrypoints.common.output import (
 )
 from podtide.entrypoints.whatif import options as common_options
 from podtide.entrypoints.whatif.logs import shown_error
+from podtide.entrypoints.whatif.overview import overview
 from podtide.entrypoints.whatif.recorded_log import Loaded, NothingToRun, load
 from podtide.entrypoints.whatif.run import Announced, RerunFunction, answered, planned, refusal, study
 from podtide.entrypoints.whatif.variants import VariantError, VariantWishes, variants_of
+from podtide.entrypoints.whatif.workers import BenchError
 
 SEEDS_MAX: Final = 1_000
 
@@ -126,8 +129,8 @@ def whatif(
 
     LOG is a file (plain, .gz, .zstd, .lz4, .snappy, .lzf), the folder of a rolled log, the zip of a History Server,
     a URL, or - for standard input. The application is run again under its own config first, and the difference to what
-    happened is printed with every answer. Without a variant that is all: where the executor-seconds went, and what tasks
-    waited for.
+    happened is printed with every answer. Without a variant: how fast it could be, what other counts of executors would
+    take and cost, and which settings are most worth trying.
 
     \b
     Exit codes: 0 done, 2 usage or configuration, 3 the log cannot be read,
@@ -227,9 +230,17 @@ def _answer(options: WhatIfOptions, terms: _WhatIfTerms, loaded: Loaded, rerun: 
         for place, variant in enumerate(() if refused else terms.variants):
             runs.begin(f"simulating {escaped(variant.name, 60)}, {place + 1} of {len(terms.variants)}")
             answers.append(answered(found, variant, planned(found, variant).unwrap(), rerun=runs))
+        general = None
+        if not refused and not terms.variants:
+
+            def went_on(simulations: int) -> None:
+                line.put(f"simulating counts of executors and settings, {count(simulations, 'simulation')}")
+
+            with refused_as(Misused, BenchError):
+                general = overview(found, terms.prices, rerun=rerun, progress=went_on)
     notes = tuple(dict.fromkeys((*terms.remarks, *found.conf.notes, *loaded.notes)))
     request = WhatIfRequest(options.log, terms.prices, options.max_error, options.seeds, notes=notes, refused=refused)
-    return document(application, conf, found.replay, found.error, answers, request)
+    return document(application, conf, found.replay, found.error, answers, request, general)
 
 
 def _check_cluster(cluster: AnyCluster, masters: Sequence[str]) -> None:

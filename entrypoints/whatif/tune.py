@@ -110,7 +110,7 @@ def tune(
     """Search. ``cases``: at least one, in the order of ``in_order``, which is that of the space's confs, each studied with
     the same seeds; ``progress``: told the number of simulations so far. Raises BenchError."""
     measure = measure_for(space, wish.prices)
-    work = _Tuning(tuple(cases), measure, wish)
+    work = Tuning(tuple(cases), measure, wish.prices)
     studies = [case.study for case in cases]
     seeds = len(studies[0].seeds)
     demand = TuneDemand(wish.within, wish.worth, len(cases), seeds, max(seeds, CONFIRMING))
@@ -124,15 +124,7 @@ def tune(
         progress(made)
 
     with runner(studies, processes, rerun=rerun, done=done) as run:
-        talk = search(space, terms, work.floor)
-        figures: Sequence[Figures] = ()
-        try:
-            batch = next(talk)
-            while True:
-                figures = work.simulate(batch, run)
-                batch = talk.send(figures)
-        except StopIteration as end:
-            found: Found = end.value
+        found = work.search(space, terms, run)
         for row in (found.verdict.recommended, found.knee.row if found.knee else None):
             if row is not None:
                 work.watch(row.candidate, run)
@@ -141,13 +133,13 @@ def tune(
     return Tuned(tuple(cases), space, wish, measure, found, answers)
 
 
-class _Tuning:
-    """The bridge between the search and the simulation."""
+class Tuning:
+    """The bridge between the search and the simulation; it keeps what was simulated."""
 
-    def __init__(self, cases: tuple[UsableLog, ...], measure: Measure, wish: TuneWish) -> None:
+    def __init__(self, cases: tuple[UsableLog, ...], measure: Measure, prices: Prices | None) -> None:
         self.cases = cases
         self.measure = measure
-        self.prices = wish.prices
+        self.prices = prices
         self.works: list[Work] = [work_of(case.study.application) for case in cases]
         self.plain = [
             all(stage.profile == DEFAULT_PROFILE for stage in case.study.application.stages) for case in cases
@@ -193,6 +185,17 @@ class _Tuning:
             case Measure.EXECUTOR_SECONDS:
                 price = executor_ms / 1000
         return Floor(work.runtime_floor_ms(max(1, executors) * shape.slots), price)
+
+    def search(self, space: Space, terms: Terms, run: Runner) -> Found:
+        """Carry out a search."""
+        talk = search(space, terms, self.floor)
+        try:
+            batch = next(talk)
+            while True:
+                batch = talk.send(self.simulate(batch, run))
+        except StopIteration as end:
+            found: Found = end.value
+        return found
 
     def simulate(self, batch: Sequence[Trial], run: Runner) -> list[Figures]:
         """The figures of a batch; what is known is not simulated again."""

@@ -23,6 +23,7 @@ from podtide.domain.base.units import Millis
 from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import Variant
 from podtide.domain.rerun.rerun import rerun as run_again
+from podtide.domain.whatif.search.skew import evened
 from podtide.entrypoints.whatif.run import RerunFunction, Study, planned
 
 PROCESSES_MAX: Final = 64
@@ -32,13 +33,15 @@ TASKS_OF_A_PROCESS: Final = 2_000_000
 
 
 class Errand(NamedTuple):
-    """One simulation. ``study``: by its place; the variant is one that can be planned."""
+    """One simulation. ``study``: by its place; the variant is one that can be planned; ``even``: a stage whose work is
+    spread evenly over its tasks."""
 
     study: int
     variant: Variant
     seed: int
     limit_ms: Millis | None = None
     watch: bool = False
+    even: int | None = None
 
 
 class BenchError(Exception):
@@ -58,8 +61,9 @@ class Bench:
         plan = planned(study, errand.variant)
         if not is_successful(plan):
             raise BenchError(f"{errand.variant.name}: {plan.failure()[0]}")
+        application = study.application if errand.even is None else evened(study.application, errand.even)
         return self.rerun(
-            study.application, study.behaviour, plan.unwrap(), errand.seed, watch=errand.watch, limit_ms=errand.limit_ms
+            application, study.behaviour, plan.unwrap(), errand.seed, watch=errand.watch, limit_ms=errand.limit_ms
         )
 
     def __call__(self, request: bytes) -> bytes:

@@ -27,7 +27,7 @@ from markupsafe import Markup
 
 from podtide.adapters.recording.records.decision_file import DecisionWriter
 from podtide.adapters.text.format import count
-from podtide.adapters.views.report import advice, bars, markup, plots, sections, variants
+from podtide.adapters.views.report import advice, bars, counts, markup, plots, sections, variants
 from podtide.adapters.views.report.decisions import kept, words_of
 from podtide.adapters.views.report.executors_chart import executors_chart
 from podtide.adapters.views.report.markup import join, prose, trusted, visible
@@ -109,9 +109,10 @@ ENVIRONMENT: Final = Environment(
     loader=FunctionLoader(resource),
 )
 ENVIRONMENT.globals.update(
-    advice=advice, bars=bars, figures=figures, findings=findings, plots=plots, sections=sections, variants=variants,
-    executors_chart=executors_chart, kept=kept, words_of=words_of, count=count, name=markup.name, visible=markup.visible,
-    prose=markup.prose, breakable=markup.breakable, pasted=markup.pasted, number=figures.number, took=figures.took,
+    advice=advice, bars=bars, counts=counts, figures=figures, findings=findings, plots=plots, sections=sections,
+    variants=variants, executors_chart=executors_chart, kept=kept, words_of=words_of, count=count, name=markup.name,
+    visible=markup.visible, prose=markup.prose, breakable=markup.breakable, pasted=markup.pasted,
+    number=figures.number, took=figures.took,
 )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from msgspec import UNSET, structs
 from podtide.adapters.text.safe import display
 from podtide.adapters.views.whatif import model
 from podtide.adapters.views.whatif.memory import memory_entry
+from podtide.adapters.views.whatif.overview_document import ideal_entry, overview_entry, troubles_entry
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.conf.redaction import Redaction, redaction_of
 from podtide.domain.conf.spark_conf import SparkConf
@@ -30,6 +31,7 @@ from podtide.domain.rerun.plan import NO_FAULTS, ExecutorShape, Faults
 from podtide.domain.whatif.memory import memory_finding
 from podtide.domain.whatif.prediction import Range
 from podtide.domain.whatif.prices import Prices, Usage, usage, usage_of
+from podtide.domain.whatif.search.overview import Overview
 from podtide.domain.whatif.summary import OwnError, VariantAnswer
 
 CURVE_MAX: Final = 2_000
@@ -60,8 +62,10 @@ def document(
     error: OwnError,
     answers: Iterable[VariantAnswer],
     request: WhatIfRequest,
+    overview: Overview | None = None,
 ) -> model.Document:
-    """The whole document. ``conf``: the log's own; ``replay``: its run again, ``error`` away from the log."""
+    """The whole document. ``conf``: the log's own; ``replay``: its run again, ``error`` away from the log;
+    ``overview``: what is said where no variant was asked for."""
     redaction = redaction_of(conf)
     prices = request.prices
     own = _run(replay, application, redaction, prices)
@@ -77,6 +81,9 @@ def document(
         max_error=request.max_error,
         seeds=request.seeds,
         memory=None if remembered is None else memory_entry(remembered, recorded.gb_hours, prices),
+        ideal=ideal_entry(application),
+        troubles=troubles_entry(application, overview),
+        overview=None if overview is None else overview_entry(overview, redaction, prices),
         unknowns=tuple(model.UnknownEntry(*one) for one in application.unknowns),
         notes=request.notes[:NOTES_MAX],
         refused=request.refused,

@@ -180,7 +180,7 @@ def changing(document: Document) -> str:
         return f"Use {picked.name}: {standing(picked, document)} {text}{nearly}".strip()
     done = [one for one in document.variants if one.unfinished is None]
     if not document.variants:
-        return "No other config was asked for."
+        return untried(document)
     if not done:
         return f"None of {count(len(document.variants), 'variant')} came to its end."
     if len(done) == 1:
@@ -192,6 +192,16 @@ def changing(document: Document) -> str:
     if cheap is fast:
         return f"{lead} and is the fastest: {standing(cheap, document)}"
     return f"{lead}: {standing(cheap, document)} The fastest is {fast.name}: {standing(fast, document)}"
+
+
+def untried(document: Document) -> str:
+    """Of a document without variants: the settings that are most worth trying."""
+    overview = document.overview
+    if overview is None:
+        return "No other config was asked for."
+    if not overview.trials:
+        return overview.verdict or ""
+    return " ".join(f"Worth trying: {trial.name}. It {trial.text}." for trial in overview.trials[:1])
 
 
 def standing(run: RunEntry, document: Document) -> str:

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from podtide.adapters.views.whatif.overview_entries import IdealEntry, OverviewEntry, TroublesEntry
 from podtide.domain.rerun.ledger.causes import SpendCause
 
 SCHEMA: Final = 1
@@ -331,6 +332,7 @@ class Document(Struct, frozen=True, kw_only=True):
 
     ``runs``: with several of them every figure is a mean. ``measure``: what a tune minimised besides time: cost,
     executor_seconds or core_hours. ``knee``: nearly as cheap as the recommendation, no slower than it ran, and faster.
+    ``overview``: what is said where nobody asked for a variant.
     """
 
     schema: int = SCHEMA
@@ -343,6 +345,9 @@ class Document(Struct, frozen=True, kw_only=True):
     max_error: Share | None = None
     seeds: Rows = 1
     memory: MemoryEntry | None = None
+    ideal: IdealEntry | None = None
+    troubles: TroublesEntry | None = None
+    overview: OverviewEntry | None = None
     unknowns: tuple[UnknownEntry, ...] = ()
     notes: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()

@@ -107,6 +107,8 @@ def _means(documents: Sequence[model.Document]) -> model.Document:
         self_replay=structs.replace(_mean(replays), error=_largest([one.error for one in replays])),
         variants=tuple(_mean(variants) for variants in zip(*(one.variants for one in documents), strict=True)),
         memory=_shortest([one.memory for one in documents]),
+        ideal=None,
+        troubles=None,
         unknowns=tuple(unknowns.values()),
     )
 

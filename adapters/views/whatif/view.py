@@ -27,6 +27,7 @@ from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.whatif import figures, findings
 from podtide.adapters.views.whatif.memory import memory_lines
 from podtide.adapters.views.whatif.model import AppEntry, CurvePoint, Document, RunEntry
+from podtide.adapters.views.whatif.overview_view import show_overview, show_troubles
 from podtide.domain.base.units import Millis
 from podtide.domain.rerun.plan import AS_RECORDED, AS_SIMULATED
 
@@ -72,8 +73,10 @@ class WhatIfView:
         self.plot()
         self.sureness()
         self.variants()
+        show_overview(self.page, self.document)
         self.ledger()
         self.waiting()
+        show_troubles(self.page, self.document)
         show_memory(self.page, self.document)
         self.limits()
 

@@ -46,7 +46,7 @@ from podtide.domain.conf.scaling_config import (
 )
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
-from podtide.domain.rerun.plan import ExecutorShape
+from podtide.domain.rerun.plan import EXECUTORS_MAX, ExecutorShape
 from podtide.domain.whatif.memory import MemoryFinding, memory_finding
 from podtide.domain.whatif.search.pareto import spread
 from podtide.domain.whatif.search.space import (
@@ -69,6 +69,9 @@ CPUS: Final = "spark.task.cpus"
 REQUEST_CORES: Final = "spark.kubernetes.executor.request.cores"
 
 MAX_SHARES: Final = (0.25, 0.375, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
+OF_PEAK: Final = 16
+"""How many times the peak a count of ``count_ladder`` may be."""
+
 STATIC_SHARES: Final = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 """Of the peak."""
 
@@ -173,6 +176,14 @@ def default_space(runs: Sequence[Footing], *, shaped: bool = True, priced: bool 
         axes.append(Axis(HEARTBEAT, _with_settled(HEARTBEATS, confs, HEARTBEAT)))
     statics = tuple(sorted(_counts([share * peak for share in STATIC_SHARES], max(top, peak))))
     return Space(confs, tuple(axes), statics, always(confs))
+
+
+def count_ladder(run: Footing, most: int) -> tuple[int, ...]:
+    """About ``most`` counts of executors from one to as many as its tasks could keep busy, each so many times the one
+    before; the peak is one of them. No more than ``OF_PEAK`` times the peak: so far from what ran nothing is known."""
+    top = min(run.need, OF_PEAK * run.peak, EXECUTORS_MAX)
+    steps = max(1, most - 1)
+    return tuple(sorted({round(top ** (step / steps)) for step in range(most)} | {min(run.peak, top)}))
 
 
 def _sizes(runs: Sequence[Footing], *, priced: bool) -> list[Axis]:

@@ -20,6 +20,11 @@ The cheapest may wait long for its last percent. The *knee* stands beside it: of
 than it ran), keep ``NEARLY`` of the saving and are faster than the recommended one by ``FASTER`` at least, the one with the
 least product of time and price; there, a percent of the one costs a percent of the other. Beside a recommended config
 that is no slower than it ran either it has to have the smaller product.
+
+Where several answers are asked for (``worth_trying``), a config is one that is worth it as above, or that is faster by what
+is worth a change in nine of ten runs, none of which takes longer than the run that is known, and that costs at most
+``within`` more in nine of ten. The one with the least product of time and price comes
+first; of configs that come to the same, or of which one changes all that the other does, only the first is one.
 """
 
 from __future__ import annotations
@@ -38,6 +43,9 @@ from podtide.domain.whatif.search.space import Candidate
 
 SLACK: Final = 1e-9
 """Relative: what arithmetic may be off by and still be equal."""
+
+STATIC_COUNT: Final = frozenset({"static"})
+"""What stands for the settings of a config that is a static count."""
 
 NEARLY: Final = 0.8
 """Of the recommended config's saving: what the knee keeps at least."""
@@ -77,13 +85,15 @@ class Row:
 class TuneDemand:
     """What is asked of a recommendation. ``within``: 0.1 lets it take ten percent longer, -0.1 asks for ten percent less;
     ``worth``: the least saving; ``runs``: how many there are; ``seeds``: how many have to be known of what is shown,
-    ``confirming``: of what is recommended."""
+    ``confirming``: of what is recommended; ``answers``: how many configs that are worth trying are wanted, each with
+    settings of its own (0: the recommended one alone)."""
 
     within: float
     worth: float
     runs: int = 1
     seeds: int = 1
     confirming: int = 1
+    answers: int = 0
 
 
 class Reason(Enum):
@@ -126,6 +136,18 @@ def holds(row: Row, base: Row, demand: TuneDemand) -> bool:
     worst = max(
         median(
             one.runtime_ms * max(1.0, one.slower / was.slower) / max(1, was.runtime_ms)
+            for one, was in _with_same_luck(row, base, run)
+        )
+        for run in range(demand.runs)
+    )
+    return worst <= (1.0 + demand.within) * (1.0 + SLACK)
+
+
+def affordable(row: Row, base: Row, demand: TuneDemand) -> bool:
+    """The same of the price: whether nine of ten runs cost at most ``within`` more."""
+    worst = max(
+        median(
+            one.price * max(1.0, one.dearer / was.dearer) / was.price if was.price > 0 else 1.0
             for one, was in _with_same_luck(row, base, run)
         )
         for run in range(demand.runs)
@@ -248,6 +270,28 @@ def knee(rows: Iterable[Row], base: Row, demand: TuneDemand, picked: TuneVerdict
     if holds(picked.row, base, no_slower) and prod(best.point(demand.runs)) >= prod(point):
         return None
     return _about(Reason.SAVES, best, base, demand)
+
+
+def worth_trying(rows: Iterable[Row], base: Row, demand: TuneDemand) -> tuple[TuneVerdict, ...]:
+    """The ``demand.answers`` configs that are most worth trying (see the module), the best first. A row that is not
+    ``confirmed`` may fall."""
+    faster = replace(demand, within=-demand.worth)
+    best: list[TuneVerdict] = []
+    points: dict[frozenset[str], ParetoPoint] = {}
+    for row in sorted(_ranked(rows, demand), key=lambda row: prod(row.point(demand.runs))):
+        worth = saving(row, base, demand) >= demand.worth and least_saving(row, base, demand) > 0
+        if worth and holds(row, base, demand):
+            reason = Reason.SAVES
+        elif holds(row, base, faster) and longest(row, base, demand) < 0 and affordable(row, base, demand):
+            reason = Reason.FASTER
+        else:
+            continue
+        setting = frozenset(key for key, _ in row.candidate.changes) or STATIC_COUNT
+        point = row.point(demand.runs)
+        if not any(known <= setting or setting <= known or same == point for known, same in points.items()):
+            best.append(_about(reason, row, base, demand))
+        points[setting] = point
+    return tuple(best[: demand.answers])
 
 
 def _ranked(rows: Iterable[Row], demand: TuneDemand) -> Sequence[Row]:

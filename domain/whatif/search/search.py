@@ -5,7 +5,8 @@ of each, in their order, until it returns what it ``Found``. Batches depend on w
 alone, so the answer is the same however many processes carry them out.
 
 1. The config that each run had, with every seed: what all others are compared with. Then the static counts.
-2. *Explore*, on one run (the pilot) and with the recorded luck: the whole grid where the budget allows. Otherwise each
+2. *Explore*, on one run (the pilot) and with the recorded luck: each setting by itself where several answers are asked for
+   (``TuneDemand.answers``), which then are what to try; the whole grid where the budget allows. Otherwise each
    setting by itself, then a share of the budget on points spread evenly over the grid, and the rest on neighbours of the
    best so far (the frontier, about as long as it ran first), near and far in turn, until it has none that are new.
 3. *Halve*: on every further run, the better half of what is left (whole fronts first), but never fewer than a few.
@@ -39,6 +40,7 @@ from podtide.domain.whatif.search.recommendation import (
     confirmed,
     knee,
     verdict,
+    worth_trying,
 )
 from podtide.domain.whatif.search.space import (
     AS_RAN,
@@ -47,6 +49,7 @@ from podtide.domain.whatif.search.space import (
     Candidate,
     Place,
     Space,
+    alone,
     candidate,
     neighbours,
     places,
@@ -65,6 +68,9 @@ EXPLORED_SHARE: Final = 0.6
 
 SWEPT: Final = 5
 """Values of an axis that are tried by themselves, everything else as it ran; together at most half of the budget."""
+
+ALONE: Final = 3
+"""Values of an axis where several answers are asked for."""
 
 ROUND: Final = 8
 """Neighbours that are tried before the frontier is looked at again."""
@@ -137,7 +143,7 @@ class SearchCounts:
 class Found(NamedTuple):
     """``rows``: what was simulated to the end on every run, ``base`` among them, by rising price; ``frontier``: those that
     nobody beats in time and price, by rising time; ``shown``: of these and of the static ones, what got every seed;
-    ``knee``: what stands beside the recommended one."""
+    ``knee``: what stands beside the recommended one; ``answers``: what is worth trying, where that was asked for."""
 
     rows: tuple[Row, ...]
     base: Row
@@ -147,6 +153,7 @@ class Found(NamedTuple):
     counts: SearchCounts
     whole_grid: bool
     knee: TuneVerdict | None = None
+    answers: tuple[TuneVerdict, ...] = ()
 
 
 def search(space: Space, terms: Terms, floors: Floors) -> Dialogue:
@@ -179,6 +186,7 @@ class _Search:
     base: dict[RunSeed, Figures] = field(default_factory=dict)
     verdict: TuneVerdict | None = None
     knee: TuneVerdict | None = None
+    answers: tuple[TuneVerdict, ...] = ()
 
     @property
     def runs(self) -> range:
@@ -205,6 +213,9 @@ class _Search:
     def explore(self, *, whole_grid: bool) -> Talk:
         """Candidates of the grid on the pilot run."""
         budget = max(0, self.terms.budget - len(self.space.statics))
+        if self.terms.demand.answers:
+            yield from self._try(islice(self._new(alone(self.space, ALONE)), budget))
+            return
         if whole_grid:
             yield from self._try(self._fresh(places(self.space)))
             return
@@ -246,7 +257,9 @@ class _Search:
             rows, base = self._rows(), self._row(AS_RAN)
             self.verdict = verdict(rows, base, demand)
             self.knee = knee(rows, base, demand, self.verdict)
-            answers = [one.row for one in (self.verdict, self.knee) if one is not None and one.row is not None]
+            if demand.answers:
+                self.answers = worth_trying(rows, base, demand)
+            answers = [one.row for one in self._verdicts() if one.row is not None]
             missing = next((row for row in answers if not confirmed(row, demand)), None)
             if missing is None:
                 return
@@ -255,6 +268,8 @@ class _Search:
     def simplify(self) -> Talk:
         """Leave out of the answer and of the knee what makes no difference."""
         assert self.verdict is not None
+        if self.terms.demand.answers:
+            return  # each changes one setting
         if (row := self.verdict.recommended) is not None:
             self.verdict = self.verdict._replace(row=(yield from self._simplified(row)))
         if self.knee is not None and self.knee.row is not None:
@@ -293,10 +308,10 @@ class _Search:
         points = [row.point(len(self.runs)) for row in rows]
         best = [rows[place].candidate for place in frontier(points)]
         chosen = {best[place] for place in spread(range(len(best)), FINALISTS)}
-        answers = [one.row.candidate for one in (self.verdict, self.knee) if one is not None and one.row is not None]
+        answers = [one.row.candidate for one in self._verdicts() if one.row is not None]
         chosen.update(answers)
         shown = [AS_RAN, *(one for one in self._alive() if one in chosen or one.static is not None)]
-        shown = list(dict.fromkeys(shown))
+        shown = [AS_RAN, *answers] if self.terms.demand.answers else list(dict.fromkeys(shown))
         yield from self._seeds(shown)
         made = {row.candidate: row for row in self._rows()}
         in_order = sorted(made.values(), key=lambda row: (row.point(len(self.runs))[::-1], row.candidate.name))
@@ -313,7 +328,14 @@ class _Search:
             self.counts,
             whole_grid,
             self.knee,
+            self.answers,
         )
+
+    def _verdicts(self) -> list[TuneVerdict]:
+        """Everything that is said of a config: it has to be known with all seeds."""
+        if self.terms.demand.answers:
+            return list(self.answers)
+        return [one for one in (self.verdict, self.knee) if one is not None]
 
     # ---------------------------------------------------------------------------------------- candidates and trials
 
@@ -329,6 +351,13 @@ class _Search:
             self.at[one] = place
             self.counts.candidates += 1
             yield one
+
+    def _new(self, wanted: Iterable[Candidate]) -> Iterator[Candidate]:
+        """Configs that were not tried, each once."""
+        for one in dict.fromkeys(wanted):
+            if one not in self.known:
+                self.counts.candidates += 1
+                yield one
 
     def _try(self, wanted: Iterator[Candidate]) -> Talk:
         """Candidates on the pilot run, as far as their floors let them."""

@@ -24,9 +24,9 @@ nothing but multiplication. The offsets come from a seed. A coordinate chooses t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import count, product
+from itertools import count, product, zip_longest
 from math import prod
 from typing import Final, TypeAlias
 
@@ -150,6 +150,20 @@ def sweep(space: Space, place: Place, most: int) -> Iterator[Place]:
         for other in spread(range(len(axis.values)), most):
             if other != place[at]:
                 yield (*place[:at], other, *place[at + 1 :])
+
+
+def alone(space: Space, most: int) -> Iterator[Candidate]:
+    """Configs that change one setting (and what ``space.always`` changes) each, at most so many values of it, the axes in
+    turn."""
+    by_axis = [
+        [replace(axis, values=(axis.values[at],)) for at in spread(range(len(axis.values)), most)]
+        for axis in space.axes
+    ]
+    for axes in zip_longest(*by_axis):
+        for axis in axes:
+            one = None if axis is None else candidate(replace(space, axes=(axis,)), (0,))
+            if one is not None and not one.as_ran:
+                yield one
 
 
 def candidate(space: Space, place: Place) -> Candidate | None:

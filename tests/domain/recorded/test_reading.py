@@ -48,7 +48,7 @@ class Log:
         return self
 
     def complete(self, seen: LoggedStage, at: Millis, *, failed: bool = False) -> Log:
-        self.reading.stage_completed(seen, None, at, failed=failed)
+        self.reading.stage_completed(seen, None, at, "fetch failed" if failed else None)
         return self
 
     def start(self, stage: int, index: int, executor: str, at: Millis, attempt: int = 0, *, copy: bool = False) -> Log:
@@ -217,7 +217,7 @@ def test_a_stage_belongs_to_the_active_job_with_the_lowest_id() -> None:
 
 def test_submission_times_may_come_with_the_completion_only() -> None:
     log = two_stages(1).task(0, 0, "1", 2_000, 2_100)
-    log.reading.stage_completed(LoggedStage(0, 0, 1, rdd=7), 1_900, 2_150, failed=False)
+    log.reading.stage_completed(LoggedStage(0, 0, 1, rdd=7), 1_900, 2_150, None)
     assert log.application().stages[0].submitted_ms == 1_900
 
 

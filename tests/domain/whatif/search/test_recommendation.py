@@ -19,6 +19,7 @@ from podtide.domain.whatif.search.recommendation import (
     knee,
     saving,
     verdict,
+    worth_trying,
 )
 from podtide.domain.whatif.search.space import AS_RAN, Candidate
 
@@ -204,3 +205,40 @@ def test_the_order_of_rows_and_runs_makes_no_difference(
     assert one.reason is other.reason
     assert (one.row and one.row.candidate) == (other.row and other.row.candidate)
     assert one.saving == other.saving
+
+
+def setting(keys: str, time: int, price: float, unsure: Factors = SURE) -> Row:
+    """A config that changes these keys, a letter each; none: a static count."""
+    changes = tuple((key, "1") for key in keys)
+    return Row(Candidate(f"{keys}:{time}", changes, None if keys else 4), {(0, 0): Figures(time, price, True, *unsure)})
+
+
+@pytest.mark.parametrize(
+    ("rows", "names"),
+    [
+        (
+            [setting("a", 100_000, 9.0), setting("b", 80_000, 10.0), setting("", 90_000, 8.0)],
+            [":90000", "b:80000", "a:100000"],
+        ),
+        ([setting("a", 100_000, 9.0), setting("a", 105_000, 8.0)], ["a:105000"]),  # one value of a setting
+        ([setting("ab", 90_000, 8.0), setting("a", 90_000, 8.1), setting("ac", 90_000, 8.2)], ["ab:90000"]),
+        ([setting("a", 90_000, 8.0), setting("b", 90_000, 8.0)], ["a:90000"]),  # they come to the same
+        ([setting("a", 100_000, 9.9)], []),  # too little
+        ([setting("a", 100_000, 8.0, (1.0, 1.3))], []),  # not sure that it saves
+        ([setting("a", 80_000, 10.0, (1.3, 1.0))], []),  # nor that it is faster
+        ([setting("a", 80_000, 10.9)], ["a:80000"]),
+        ([setting("a", 80_000, 11.1)], []),  # faster, and too dear
+        ([setting("a", 111_000, 5.0)], []),  # cheaper, and too slow
+    ],
+)  # fmt: skip
+def test_what_is_worth_trying_by_time_and_price_each_setting_once(rows: list[Row], names: list[str]) -> None:
+    asked = TuneDemand(0.1, 0.02, answers=3)
+    found = worth_trying(rows, BASE, asked)
+    assert [one.row.candidate.name for one in found if one.row is not None] == names
+    assert worth_trying(rows[::-1], BASE, asked) == found or len(names) < len(rows)
+    assert all(one.reason is (Reason.SAVES if one.saving >= 0.02 else Reason.FASTER) for one in found)
+
+
+def test_no_more_are_named_than_were_asked_for() -> None:
+    rows = [setting(key, 90_000 + at, 8.0) for at, key in enumerate("abcde")]
+    assert len(worth_trying(rows, BASE, TuneDemand(0.1, 0.02, answers=2))) == 2

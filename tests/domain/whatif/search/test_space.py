@@ -11,7 +11,16 @@ from podtide.domain.conf.spark_conf import EVENT_LOG, SparkConf, from_mapping
 from podtide.domain.conf.spark_versions import DEFAULT_VERSION, parse_version
 from podtide.domain.recorded.application import Application
 from podtide.domain.recorded.memory import MemoryEvidence, Peaks, StageMemory
-from podtide.domain.whatif.search.defaults import BATCH, HEARTBEAT, IDLE, always, default_space, footing
+from podtide.domain.whatif.search.defaults import (
+    BATCH,
+    HEARTBEAT,
+    IDLE,
+    Footing,
+    always,
+    count_ladder,
+    default_space,
+    footing,
+)
 from podtide.domain.whatif.search.space import (
     AS_RAN,
     CORES,
@@ -20,6 +29,7 @@ from podtide.domain.whatif.search.space import (
     Axis,
     Candidate,
     Space,
+    alone,
     candidate,
     in_order,
     named,
@@ -199,3 +209,28 @@ def test_less_memory_is_tried_where_every_log_carries_it() -> None:
 def test_the_shape_is_left_alone_where_tasks_were_short_of_memory() -> None:
     assert sized(SPILLING) == {}
     assert sized(AMPLE, SPILLING) == {}
+
+
+def test_each_setting_by_itself_the_axes_in_turn() -> None:
+    space = Space(
+        (from_mapping(DYNAMIC | {MAX: "8"}, EVENT_LOG),), (Axis(MAX, ("4", "8", "16", "32")), Axis(IDLE, ("10s",)))
+    )
+    assert [one.changes for one in alone(space, 3)] == [
+        ((MAX, "4"),),
+        ((IDLE, "10s"),),
+        ((MAX, "16"),),
+        ((MAX, "32"),),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("need", "peak", "counts"),
+    [
+        (1, 4, (1,)),
+        (64, 8, (1, 2, 4, 8, 16, 32, 64)),
+        (100, 9, (1, 2, 5, 9, 10, 22, 46, 100)),
+        (9_999, 2, (1, 2, 3, 6, 10, 18, 32)),
+    ],
+)
+def test_counts_of_a_curve(need: int, peak: int, counts: tuple[int, ...]) -> None:
+    assert count_ladder(Footing(from_mapping(DYNAMIC, EVENT_LOG), need, peak, 1.0, 60_000, True), 7) == counts
