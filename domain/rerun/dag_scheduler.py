@@ -13,6 +13,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.protocol.stimuli import JobEnd, JobStart
@@ -21,6 +22,7 @@ from podtide.domain.recorded.partitions_by_cores import StageByCores, cut_anew
 from podtide.domain.rerun.rows import RerunJob, RerunStage, stage_of
 from podtide.domain.rerun.task_scheduler import RerunTaskScheduler
 from podtide.domain.scheduler.dag_scheduler import DagScheduler
+from podtide.domain.scheduler.locality import PendingTasks
 from podtide.domain.scheduler.rows import NOBODY, CachedRdd, DueKind, Pool, Stage, StagePhase, TaskSet
 from podtide.domain.scheduler.rules import EQUAL
 
@@ -258,8 +260,28 @@ class RerunDagScheduler(DagScheduler):
             if self._plan.speculation:
                 attempt.copies = {place[task]: after for task, after in recorded.copies if task in place}
             attempt.special = frozenset((*fails, *(attempt.copies or ())))
-        if row.reads and not self._tasks.holds_all(row):
-            attempt.simple = False
+        if row.reads:
+            attempt.simple &= self._tasks.holds_all(row)
+            self._prefer(attempt)
+
+    def _prefer(self, attempt: TaskSet) -> None:
+        """Its tasks prefer the executors that hold the cached partitions that they read; of several RDDs the latest
+        (DAGScheduler.getPreferredLocs)."""
+        waits = self._plan.locality
+        if attempt.barrier or not any(waits):
+            return
+        tasks, latest = self._tasks, sorted(attempt.reads, key=attrgetter("rdd"), reverse=True)
+        wants = {}
+        for index in range(attempt.total):
+            part = attempt.part(index)
+            holder = next(
+                (one.holder[part] for one in latest if part < len(one.holder) and tasks.is_held(one, part)), NOBODY
+            )
+            if holder != NOBODY:
+                wants[index] = holder
+        if wants:
+            attempt.local = PendingTasks(attempt.total, wants, tasks.host_of, waits, tasks.now)
+            attempt.simple &= attempt.special is None
 
     def offer_to(self, attempt: TaskSet, at: Millis, *, first: bool) -> None:
         """Its tasks wait for slots a moment later."""

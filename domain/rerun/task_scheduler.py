@@ -10,7 +10,7 @@ else it asks again and again (RetryingBlockTransferor), until the driver knows i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from podtide.domain.base.randomness import stream
@@ -21,6 +21,7 @@ from podtide.domain.rerun.ledger.causes import SpendCause
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.plan import Plan
 from podtide.domain.rerun.rows import RerunStage
+from podtide.domain.scheduler.locality import LocalityLevel
 from podtide.domain.scheduler.rows import NOBODY, CachedRdd, ExecutorSlots, Fetching, Stage, Standing, TaskSet
 from podtide.domain.scheduler.task_ends import TaskEnds
 
@@ -56,6 +57,7 @@ class RerunTaskScheduler(TaskEnds):
         self._seed = seed
         self._random = stream(seed) | 1
         self._cached: set[tuple[int, int]] = set()
+        self.hosts: list[int] = []
         self._afoot: dict[TaskSet, None] = {}  # were given slots to wait for, and may still run tasks
 
     def open(self, now: Millis) -> None:
@@ -102,6 +104,10 @@ class RerunTaskScheduler(TaskEnds):
         if executor.work_ms:
             self.ledger.worked(executor.key, executor.work_ms, executor.wasted_ms)
 
+    def host_of(self, executor: int) -> int:
+        """The host of an executor (its row): as those of the log share hosts, or each has its own."""
+        return self.hosts[executor % len(self.hosts)] if self.hosts else executor
+
     def was(self, executor: ExecutorId) -> bool:
         """Whether an executor of this id ever registered."""
         return executor in self._names
@@ -124,6 +130,9 @@ class RerunTaskScheduler(TaskEnds):
             return
         if self._barriers:
             self.offer_barriers(now)
+        if self.preferring:
+            self._offer_near(now)
+            return
         for profile, free in self.free.items():
             while free:
                 wanted = min(self._offered(profile), len(free))
@@ -140,11 +149,39 @@ class RerunTaskScheduler(TaskEnds):
                 self._random = state
                 self._start_on(free[last - wanted + 1 :], profile, now)
 
+    def _offer_near(self, now: Millis) -> None:
+        """The same, where task sets turn executors away: each in its turn is offered all of them, level by level."""
+        self.begin_offer()
+        for profile, free in self.free.items():
+            queues = [pool.queues.get(profile, ()) for pool in sorted(self.pools.values(), key=lambda pool: pool.turn)]
+            for attempt in [one for queue in queues for one in queue if not one.barrier]:
+                for level in (LocalityLevel.ANY,) if attempt.local is None else attempt.local.levels:
+                    turn = self._shuffled(free)
+                    while turn:
+                        turn = [executor for executor in turn if self._start_near(attempt, executor, now, level)]
+        self.end_offer(now, everybody=True)
+
+    def _shuffled(self, free: Sequence[ExecutorSlots]) -> list[ExecutorSlots]:
+        deck = list(free)
+        for place in range(len(deck) - 1, 0, -1):
+            other = self.draw(place + 1)
+            deck[place], deck[other] = deck[other], deck[place]
+        return deck
+
+    def _start_near(self, attempt: TaskSet, executor: ExecutorSlots, now: Millis, level: LocalityLevel) -> bool:
+        """One task on an executor, if the task set gives it one."""
+        if not executor.free or not attempt.waiting:
+            return False
+        if attempt.local is not None and not attempt.local.has(executor.row, now, level):
+            return False
+        self.start(attempt, (executor,), now)
+        return True
+
     def _start_on(self, executors: list[ExecutorSlots], profile: ProfileId, now: Millis) -> None:
         """One task on each, of whichever task set is next."""
         begun = 0
         while begun < len(executors):
-            attempt = self.choose(profile)
+            attempt = self.choose(profile, executors[begun], now)
             if attempt is None:
                 return
             alone = self.only_pool is not None and not attempt.again

@@ -69,6 +69,8 @@ class Tasks(RerunTaskScheduler):
         # Of a host that is taken back, or of a pod that is deleted, Spark does not say that the application caused it.
         self._losses_count = plan.kubernetes is None and plan.yarn is None and not plan.faults.spot_per_hour
         self.lacks = self.dag.output.lacks
+        hosts = list(dict.fromkeys(executor.host for executor in app.executors))
+        self.hosts = [] if len(hosts) == len(app.executors) else [hosts.index(one.host) for one in app.executors]
 
     def advance(self, until: Millis, slack: int) -> Millis:
         """Live up to and including ``until``, or up to the next place on the grid after something to decide upon.
@@ -170,10 +172,14 @@ class Tasks(RerunTaskScheduler):
                     queue = only.queues.get(profile)
                     if queue:
                         after = queue[0]
-                        if after.barrier:
-                            after = self.choose(profile)
+                        if after.barrier or (
+                            after.local is not None and not (after.simple and after.local.prefers(executor.row))
+                        ):
+                            after = self._offered_by(executor, at)
+                elif self.preferring:
+                    after = self._offered_by(executor, at)
                 else:
-                    after = self.choose(profile)
+                    after = self.choose(profile, executor, at)
             if after is None:
                 heappop(heap)
                 self.now = at
@@ -182,10 +188,16 @@ class Tasks(RerunTaskScheduler):
                     until, near = self._next_place(at, until), True
                     horizon = _horizon(stop, until)
             elif after.simple and not after.again and (after.special is None or after.next not in after.special):
-                index = after.next
-                if after.first_unsent == index and not after.ended:
+                if after.first_unsent == after.next and not after.ended:
                     moved.append(after)
-                after.next = index + 1
+                index = after.next
+                if after.local is not None:
+                    if only is not None and after.local.prefers(executor.row):
+                        index = after.local.take_near(executor.row, at)
+                    else:
+                        index = after.local.take(executor.row, at)
+                        self.end_offer(at, everybody=False)
+                after.next += 1
                 began = at + turnaround
                 end = (began + after.bodies[index]) << SHIFT | slot
                 heapreplace(heap, end)
@@ -198,7 +210,7 @@ class Tasks(RerunTaskScheduler):
                 after.pool.running += 1
                 waiting[profile] -= 1
                 running[profile] += 1
-                if after.next == after.total:
+                if after.next == after.total or (after.local is not None and not after.local):
                     self.now = at
                     self.unqueue(after)
                     self.note_phase(at)
@@ -209,12 +221,23 @@ class Tasks(RerunTaskScheduler):
                 self.now = at
                 self.leave_slot(slot, executor, at, goes_on=True)
                 self.start(after, (executor,), at + turnaround)
+                if after.local is not None:
+                    self.end_offer(at, everybody=False)
                 until = self._next_place(at, until)
                 stop = min(stop, self.agenda[0].at) if self.agenda else stop
                 horizon = _horizon(stop, until)
         self.now = max(self.now, at)
         self.tasks_run += ran
         return until, slack
+
+    def _offered_by(self, executor: ExecutorSlots, at: Millis) -> TaskSet | None:
+        """The task set that goes on in the slot that an executor is about to offer."""
+        self.now = at
+        self.begin_offer()
+        found = self.choose(executor.profile, executor, at)
+        if found is None or found.local is None:
+            self.end_offer(at, everybody=False)
+        return found
 
     def _happen(self, due: Due) -> bool:
         """Whether a decision may depend on it."""
@@ -247,6 +270,8 @@ class Tasks(RerunTaskScheduler):
                 self._cached = {held for held in self._cached if held[1] != due.task}
             case DueKind.OPEN:
                 self.open(due.at)
+            case DueKind.REVIVE:
+                self.revive(due.at)
             case DueKind.FETCH:
                 fetching = self.fetching.get(due.task)
                 if fetching is not None and fetching.at == due.at and self.slot_run[due.task] is what:
@@ -280,7 +305,7 @@ class Tasks(RerunTaskScheduler):
             self._end_copy(run, index, slot, at)
             if run.stores or run.reads:
                 self._store(run, executor, part, at)
-        self.say(stimuli.TaskEnd(at, run.key[1], run.number, index, executor.id, copy, outcome))
+        self.say(stimuli.TaskEnd(at, run.key[1], run.number, run.told(index), executor.id, copy, outcome))
         if failed and not run.zombie:
             self.try_again(run, index, at, counts=True)
         self.look_at_stage(run, at)
@@ -298,7 +323,9 @@ class Tasks(RerunTaskScheduler):
         copy = self.copy_ends(slot)
         self.leave_slot(slot, executor, at, goes_on=True, in_sum=False)
         del self.fetching[slot]
-        self.say(stimuli.TaskEnd(at, run.key[1], run.number, index, executor.id, copy, stimuli.TaskOutcome.FAILED))
+        self.say(
+            stimuli.TaskEnd(at, run.key[1], run.number, run.told(index), executor.id, copy, stimuli.TaskOutcome.FAILED)
+        )
         self.dag.fetch_failed(run, dead, at)
         if self._barriers:
             self.offer(at)
@@ -311,7 +338,7 @@ class Tasks(RerunTaskScheduler):
         """checkSpeculatableTasks, when the log says so: a copy of a task that still runs, if there is a slot for it."""
         if run.zombie or run.done[run.part(index)]:
             return False
-        self.say(stimuli.SpeculativeTaskSubmitted(at, run.key[1], run.number, index))
+        self.say(stimuli.SpeculativeTaskSubmitted(at, run.key[1], run.number, run.told(index)))
         free = self.free.get(run.profile)
         original = next((slot for slot, end in self._slots_of(run, index) if end >= 0), None)
         if not free or original is None:
@@ -331,7 +358,7 @@ class Tasks(RerunTaskScheduler):
         executor.running += 1
         if executor.running == 1:
             self.works(executor, at)
-        self.say(stimuli.TaskStart(at, run.key[1], run.number, index, executor.id, speculative=True))
+        self.say(stimuli.TaskStart(at, run.key[1], run.number, run.told(index), executor.id, speculative=True))
         return True
 
     def _slots_of(self, run: TaskSet, index: int) -> list[tuple[int, int]]:

@@ -10,6 +10,7 @@ from heapq import heappush
 from typing import Final, NamedTuple
 
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
+from podtide.domain.scheduler.locality import PendingTasks
 from podtide.domain.scheduler.rules import EQUAL, FairPool
 
 NOBODY: Final = -1
@@ -190,6 +191,9 @@ class TaskSet:
     total: int = field(init=False)
     next: int = 0
     again: list[int] = field(default_factory=list)  # tasks that wait once more
+    local: PendingTasks | None = (
+        None  # all that wait, where tasks prefer executors; ``next`` then counts what ever began
+    )
     running: int = 0
     first_unsent: int = 0
     ended: int = 0
@@ -218,7 +222,15 @@ class TaskSet:
     @property
     def waiting(self) -> int:
         """Tasks that wait for a slot."""
-        return 0 if self.zombie else self.total - self.next + len(self.again) - len(self.elsewhere)
+        if self.zombie:
+            return 0
+        if self.local is not None:
+            return len(self.local)
+        return self.total - self.next + len(self.again) - len(self.elsewhere)
+
+    def told(self, index: int) -> int:
+        """What the listeners know a task as: by the order of its beginning, where that is not the order of the tasks."""
+        return index if self.local is None else self.local.places[index]
 
     def part(self, index: int) -> int:
         """The partition of a task."""
@@ -246,6 +258,7 @@ class DueKind(IntEnum):
     UNPERSIST = 8
     FETCH = 9
     CLEAN = 10
+    REVIVE = 11
 
 
 @dataclass(slots=True, eq=False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from podtide.domain.base.units import Millis
+from podtide.domain.scheduler.locality import WAITS, LocalityWaits
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ EQUAL: Final = FairPool()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerRules:
     """``fair``: spark.scheduler.mode; ``pools``: those of fairscheduler.xml, by name, where it is known (all others are
-    equal). ``retries``: what Spark bears of failures.
+    equal). ``retries``: what Spark bears of failures. ``locality``: how long tasks wait for what they prefer.
 
     ``shuffle_kept``: map output outlives its executor (a shuffle service, or reliable shuffle storage).
     ``shuffle_migrates``: an executor that is decommissioned hands its map output to others before it goes
@@ -56,6 +57,7 @@ class SchedulerRules:
     fair: bool = False
     pools: Mapping[str, FairPool] = field(default_factory=dict)
     retries: Retries = RETRIES
+    locality: LocalityWaits = WAITS
     shuffle_kept: bool = False
     shuffle_migrates: bool = False
     shuffle_fallback: bool = False

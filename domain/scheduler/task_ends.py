@@ -73,7 +73,7 @@ class TaskEnds(TaskScheduler):
         executor.running -= 1
         if not executor.running:
             self.rests(executor, at)
-        self.say(TaskEnd(at, run.key[1], run.number, index, executor.id, copy, TaskOutcome.FAILED))
+        self.say(TaskEnd(at, run.key[1], run.number, run.told(index), executor.id, copy, TaskOutcome.FAILED))
         self.tasks_again += 1
         if not run.zombie and not copy:
             self.try_again(run, index, at, counts=counts)

@@ -4,6 +4,9 @@ An executor with a free slot is offered tasks of its own resource profile: of th
 (FAIR; FIFO is a single pool), within a pool of the oldest job's lowest stage. What waits again goes before what never
 started, the latest first; else the lowest task. A barrier stage starts when it has room for all of its tasks at once.
 
+Task sets whose tasks prefer executors (``scheduler.locality``) may turn an executor away, and it is offered to the next
+ones; all are offered again when they have waited (ReviveOffers, every second).
+
 A subclass says how long a task takes (``lasts``), in which order executors are offered tasks (``offer``), and what it
 keeps books of (``works``, ``rests``, ``note_phase``).
 """
@@ -20,6 +23,7 @@ from typing import Final
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.stimuli import TaskEnd, TaskOutcome, TaskStart
 from podtide.domain.scheduler.listener_news import ListenerNews
+from podtide.domain.scheduler.locality import PendingTasks
 from podtide.domain.scheduler.rows import (
     NOBODY,
     NOT_KNOWN,
@@ -38,6 +42,8 @@ SHIFT: Final = 24
 """A task's end in the heap is one number: its time, and in the lowest bits its slot."""
 
 SLOT: Final = (1 << SHIFT) - 1
+REVIVE_MS: Final = 1_000
+"""CoarseGrainedSchedulerBackend offers all executors so often (spark.scheduler.revive.interval)."""
 SLOTS_MAX: Final = 1 << SHIFT
 """Slots of all executors that ever were."""
 
@@ -81,6 +87,8 @@ class TaskScheduler(ListenerNews, ABC):
         self.lacks: Callable[[TaskSet], frozenset[int] | None] = _finds_all
         self.pools: dict[str, Pool] = {}
         self._barriers = 0
+        self.preferring: dict[TaskSet, PendingTasks] = {}
+        self._revives_at: Millis = NEVER
 
     # what a subclass says
 
@@ -155,6 +163,8 @@ class TaskScheduler(ListenerNews, ABC):
             attempt.queued = True
             insort(attempt.pool.queues.setdefault(attempt.profile, []), attempt, key=_KEY)
             self._barriers += attempt.barrier
+            if attempt.local is not None:
+                self.preferring[attempt] = attempt.local
 
     def unqueue(self, attempt: TaskSet) -> None:
         """The task set is offered no slots any more."""
@@ -162,9 +172,12 @@ class TaskScheduler(ListenerNews, ABC):
             attempt.queued = False
             attempt.pool.queues[attempt.profile].remove(attempt)
             self._barriers -= attempt.barrier
+            self.preferring.pop(attempt, None)
 
-    def choose(self, profile: ProfileId) -> TaskSet | None:
-        """The task set that is next to be offered a slot of the profile; barrier stages wait for room of their own."""
+    def choose(self, profile: ProfileId, executor: ExecutorSlots, at: Millis) -> TaskSet | None:
+        """The task set that is next to be given a slot of an executor; barrier stages wait for room of their own."""
+        if self.preferring:
+            return self._choose_near(profile, executor.row, at)
         only = self.only_pool
         if only is not None and not self._barriers:
             queue = only.queues.get(profile)
@@ -178,6 +191,44 @@ class TaskScheduler(ListenerNews, ABC):
                 if found is not None:
                     best, first = found, pool.turn
         return best
+
+    def _choose_near(self, profile: ProfileId, executor: int, at: Millis) -> TaskSet | None:
+        """The same, where some turn executors away."""
+        if (only := self.only_pool) is not None:
+            for one in only.queues.get(profile, ()):
+                if not one.barrier and (one.local is None or one.local.has(executor, at)):
+                    return one
+            return None
+        for pool in sorted(self.pools.values(), key=lambda pool: pool.turn):
+            queue = pool.queues.get(profile, [])
+            found = pool.next_of([one for one in queue if one.local is None or one.local.has(executor, at)])
+            if found is not None:
+                return found
+        return None
+
+    def begin_offer(self) -> None:
+        """One executor is offered, or all of them."""
+        for pending in self.preferring.values():
+            pending.begin_offer()
+
+    def end_offer(self, at: Millis, *, everybody: bool) -> None:
+        """Those that turned somebody away are asked again when they have waited."""
+        again = NEVER
+        for pending in self.preferring.values():
+            pending.end_offer(at, everybody=everybody)
+            again = min(again, pending.looks_again_at)
+        if again != NEVER:
+            again = max(at + 1, again)
+            again += -again % REVIVE_MS
+            if again < self._revives_at:
+                self._revives_at = again
+                self.agenda.later(again, DueKind.REVIVE, None)
+
+    def revive(self, at: Millis) -> None:
+        """ReviveOffers: all executors are offered again."""
+        if at >= self._revives_at:
+            self._revives_at = NEVER
+            self.offer(at)
 
     @property
     def only_pool(self) -> Pool | None:
@@ -204,14 +255,21 @@ class TaskScheduler(ListenerNews, ABC):
         """A task waits once more. What it does is said one by one, as of every task that needs a second look."""
         if run.special is None or index not in run.special:
             run.simple = False
-        run.again.append(index)
+        if run.local is not None:
+            run.local.append(index)
+        else:
+            run.again.append(index)
         self.waiting[run.profile] += 1
         self.enqueue(run)
 
     def computed_elsewhere(self, run: TaskSet, part: int) -> None:
         """TaskSetManager.markPartitionCompleted: an earlier attempt computed a partition; no task begins for it here."""
         index = run.index(part)
-        if index in run.again:
+        if run.local is not None:
+            if index not in run.local:
+                return
+            run.local.remove(index)
+        elif index in run.again:
             run.again.remove(index)
         elif index >= run.next and index not in run.elsewhere:
             run.elsewhere.add(index)
@@ -230,9 +288,9 @@ class TaskScheduler(ListenerNews, ABC):
     def repeat(self, run: TaskSet, part: int, executor: ExecutorSlots, at: Millis) -> None:
         """Resubmitted: a task of a running map stage that had ended is needed again."""
         index = run.index(part)
-        if index < 0 or index in run.elsewhere or index in run.again:
+        if index < 0 or index in run.elsewhere or index in (run.again if run.local is None else run.local):
             return
-        self.say(TaskEnd(at, run.key[1], run.number, index, executor.id, False, TaskOutcome.FAILED))
+        self.say(TaskEnd(at, run.key[1], run.number, run.told(index), executor.id, False, TaskOutcome.FAILED))
         self.tasks_again += 1
         self.give_back(run, index)
 
@@ -255,7 +313,12 @@ class TaskScheduler(ListenerNews, ABC):
             slot = executor.free.pop()
             if not executor.free:
                 self.out_of_free(executor)
-            if again:
+            if attempt.local is not None:
+                began_before = len(attempt.local.places)
+                index = attempt.local.take(executor.row, self.now)
+                attempt.next = len(attempt.local.places)
+                alone = self.each or attempt.next == began_before
+            elif again:
                 index = attempt.again.pop()
             else:
                 index = attempt.next if not attempt.elsewhere else self._next_of(attempt)
@@ -273,7 +336,7 @@ class TaskScheduler(ListenerNews, ABC):
             if executor.running == 1:
                 self.works(executor, self.now)
             if alone:
-                self.say(TaskStart(self.now, attempt.key[1], attempt.number, index, executor.id))
+                self.say(TaskStart(self.now, attempt.key[1], attempt.number, attempt.told(index), executor.id))
             else:
                 if not executor.turned:
                     executor.turned = True
@@ -286,7 +349,7 @@ class TaskScheduler(ListenerNews, ABC):
         attempt.pool.running += count
         self.waiting[attempt.profile] -= count
         self.running[attempt.profile] += count
-        if not attempt.again and attempt.next + len(attempt.elsewhere) == attempt.total:
+        if not attempt.waiting:
             self.unqueue(attempt)
             self.note_phase(self.now)
 
@@ -304,12 +367,15 @@ class TaskScheduler(ListenerNews, ABC):
 
     def offer_one(self, executor: ExecutorSlots, at: Millis) -> None:
         """makeOffers(executor): its free slots alone."""
-        if executor.standing is Standing.ACTIVE:
-            while executor.free:
-                attempt = self.choose(executor.profile)
-                if attempt is None:
-                    break
-                self.start(attempt, (executor,), at + self.turnaround)
+        if executor.standing is not Standing.ACTIVE:
+            return
+        self.begin_offer()
+        while executor.free:
+            attempt = self.choose(executor.profile, executor, at)
+            if attempt is None:
+                break
+            self.start(attempt, (executor,), at + self.turnaround)
+        self.end_offer(at, everybody=False)
 
     def kill(self, row: Stage, at: Millis) -> None:
         """killAllTaskAttempts: whatever runs of a stage ends."""
@@ -322,7 +388,7 @@ class TaskScheduler(ListenerNews, ABC):
         run, executor, index = self.ends_in_vain(slot, at), self.slot_executor[slot], self.slot_index[slot]
         self.leave_slot(slot, executor, at, goes_on=True, in_sum=False)
         self.fetching.pop(slot, None)
-        self.say(TaskEnd(at, run.key[1], run.number, index, executor.id, copying, TaskOutcome.KILLED))
+        self.say(TaskEnd(at, run.key[1], run.number, run.told(index), executor.id, copying, TaskOutcome.KILLED))
 
     def runs_no_more(self, run: TaskSet) -> None:
         """A task less of a task set runs."""

@@ -56,6 +56,7 @@ from podtide.domain.recorded.lifetimes import CAME_UNASKED
 from podtide.domain.rerun.assumed_kubernetes import assumed_cluster
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.plan import EXECUTORS_MAX, AnyCluster, Plan, Variant
+from podtide.domain.scheduler.locality import LocalityWaits
 from podtide.domain.scheduler.rules import FairPool
 from podtide.domain.whatif.planning_executors import (
     PlannedExecutors,
@@ -200,6 +201,9 @@ def plan(
             shuffle_migrates=all(map(reads.flag, (DECOMMISSION, STORAGE_DECOMMISSION, SHUFFLE_BLOCKS))),
             shuffle_fallback=after.setting(_FALLBACK) is not None,
             retries=retries,
+            locality=LocalityWaits(
+                *(max(0, reads.int(f"spark.locality.wait.{level}")) for level in ("process", "node"))
+            ),
             faults=executors.faults,
             notes=tuple(dict.fromkeys(notes)),
         )

@@ -57,9 +57,9 @@ def applications(draw: st.DrawFn, *, least: Millis = 0, plain: bool = False) -> 
         mine = []
         for _ in range(draw(st.integers(1 if not number else 0, 3))):
             scale = draw(scales)
-            bodies = draw(
-                st.lists(st.sampled_from([least, scale]) | st.integers(least, scale), min_size=1, max_size=10)
-            )
+            size = draw(st.integers(1, 10) | st.just(4))  # often the same, so that stages read what others have cached
+            body = st.sampled_from([least, scale]) | st.integers(least, scale)
+            bodies = draw(st.lists(body, min_size=size, max_size=size))
             ids = st.integers(0, len(bodies) - 1)
             after = st.integers(least, scale)
             more: dict[str, object] = {}
@@ -68,7 +68,7 @@ def applications(draw: st.DrawFn, *, least: Millis = 0, plain: bool = False) -> 
                     bodies[draw(ids)] = -1
                 more["failures"] = tuple(draw(st.lists(st.builds(Failure, ids, after), max_size=2)))
                 more["copies"] = tuple(draw(st.lists(st.builds(Copy, ids, after), max_size=1)))
-                more["stores"] = draw(st.sampled_from([(), (), (number,)]))
+                more["stores"] = draw(st.sampled_from([(), (0,), (number,)]))
                 more["barrier"] = len(bodies) < 3 and draw(st.integers(0, 9)) == 0
             name = len(stages)
             read = draw(st.lists(st.sampled_from(shuffles), unique=True, max_size=2)) if shuffles else []

@@ -282,7 +282,9 @@ class SingleTasks(WatchedTasks):
             run = self.slot_run[slot]
             assert run is not None
             executor = self.slot_executor[slot].id
-            self._untold.append(stimuli.TaskStart(self.now, run.key[1], run.number, self.slot_index[slot], executor))
+            self._untold.append(
+                stimuli.TaskStart(self.now, run.key[1], run.number, run.told(self.slot_index[slot]), executor)
+            )
         self._begun.clear()
 
     def left(self, slot: int, planned: Millis, *, taken: bool) -> None:
@@ -293,14 +295,21 @@ class SingleTasks(WatchedTasks):
             run = self.slot_run[slot]
             assert run is not None
             executor = self.slot_executor[slot].id
-            self._untold.append(stimuli.TaskEnd(planned, run.key[1], run.number, self.slot_index[slot], executor))
+            self._untold.append(
+                stimuli.TaskEnd(planned, run.key[1], run.number, run.told(self.slot_index[slot]), executor)
+            )
 
     def start(self, attempt: TaskSet, executors: Sequence[ExecutorSlots], began: Millis) -> None:
-        again = bool(attempt.again)
+        local = attempt.local
+        ever = 0 if local is None else len(local.places)
+        hushed = bool(attempt.again) or local is not None
+        slot = executors[0].free[-1]
         self._name_begun()
-        self._hushed += again
+        self._hushed += hushed
         super().start(attempt, executors, began)
-        self._hushed -= again
+        self._hushed -= hushed
+        if local is not None and len(local.places) > ever:  # else it began before, and was told by itself
+            self._begun.append(slot)
         self._name_begun()
 
     def _want_copy(self, run: TaskSet, index: int, at: Millis) -> bool:

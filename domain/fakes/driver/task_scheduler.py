@@ -104,10 +104,12 @@ class DriverTaskScheduler(TaskEnds):
     def _offer(self, profile: ProfileId, now: Millis) -> None:
         """Start what can start on the executors of a profile."""
         free = self.free.get(profile)
-        attempt = self.choose(profile)
-        if not free or attempt is None:
+        if not free:
             return
         deck = sorted(free, key=_ROW)
+        attempt = self.choose(profile, deck[0], now)
+        if attempt is None:
+            return
         if self._shuffled and len(deck) > 1:
             self._shuffle(deck)
         while deck and attempt is not None:
@@ -117,7 +119,7 @@ class DriverTaskScheduler(TaskEnds):
                     if not attempt.waiting:
                         break
                 deck = [executor for executor in deck if executor.free]
-            attempt = self.choose(profile)
+            attempt = self.choose(profile, deck[0], now) if deck else None
 
     def _shuffle(self, deck: list[ExecutorSlots]) -> None:
         rng: Stream = split(split(self._seed, _OFFERS), self._offers)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from podtide.domain.base.units import NEVER
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.behaviour import Loss
 from podtide.domain.rerun.ledger.causes import SpendCause
+from podtide.domain.scheduler.locality import LocalityWaits
 from tests.support.rerun_play import app, behaviour, causes, dynamic, job, run, stage, static
 
 START_MS = 1_795_000_000_000
@@ -19,10 +24,15 @@ HELD: dict[str, Any] = {
 }
 
 
-def two_jobs(*, stores: tuple[int, ...] = (9,), unpersisted: tuple[tuple[int, int], ...] = ()) -> Application:
-    """Four tasks of a second that cache, a minute of thought, and four more that read the cache."""
-    first = stage(0, [1_000] * 4, job=0, stores=stores, submitted_ms=START_MS)
-    second = stage(1, [1_000] * 4, job=1, stores=stores, submitted_ms=START_MS + 61_000)
+def two_jobs(
+    first_ms: Sequence[int] = (1_000,) * 4,
+    *,
+    stores: tuple[int, ...] = (9,),
+    unpersisted: tuple[tuple[int, int], ...] = (),
+) -> Application:
+    """Tasks (of a second) that cache, a minute of thought, and as many of a second that read the cache."""
+    first = stage(0, first_ms, job=0, stores=stores, submitted_ms=START_MS)
+    second = stage(1, [1_000] * len(first_ms), job=1, stores=stores, submitted_ms=START_MS + 61_000)
     jobs = [
         job(0, [first], submitted_ms=START_MS, ended_ms=START_MS + 1_000),
         job(1, [second], submitted_ms=START_MS + 61_000, ended_ms=START_MS + 62_000, after=(0,), think_ms=60_000),
@@ -69,3 +79,23 @@ def test_an_rdd_that_was_dropped_is_cached_anew_by_its_next_stage() -> None:
     app = two_jobs(unpersisted=((START_MS + 2_000, 9),))
     outcome = run(app, dynamic(**{**HELD, "cached_idle_timeout_ms": 10_000}))
     assert outcome.task_ms == 8 * 1_000
+
+
+@pytest.mark.parametrize(
+    ("waits", "took_ms"),
+    [
+        (LocalityWaits(), 4_000),  # the four tasks stay with the executor that holds what they read
+        (LocalityWaits(0, 0), 3_000),
+        (LocalityWaits(1_000, 0), 3_000),
+        (
+            LocalityWaits(1_000, 1_500),
+            4_000,
+        ),  # the last task is begun elsewhere after two and a half seconds at the least
+        (LocalityWaits(0, 3_000), 4_000),  # each executor has a host of its own
+    ],
+)
+def test_tasks_wait_for_the_executor_that_holds_what_they_read(waits: LocalityWaits, took_ms: int) -> None:
+    """One executor has cached one partition, the other one four; then each task takes a second."""
+    outcome = run(two_jobs((4_000, 1_000, 1_000, 1_000, 1_000)), replace(static(2), locality=waits))
+    second = next(one for one in outcome.stages if one.stage == 1)
+    assert second.completed_ms - second.submitted_ms == took_ms

@@ -222,9 +222,11 @@ def test_what_the_task_scheduler_is_told() -> None:
     changes: dict[str, str | None] = {
         "spark.scheduler.mode": "fair", "spark.task.maxFailures": "7", "spark.stage.maxConsecutiveAttempts": "2",
         "spark.speculation": "true", "spark.scheduler.maxRegisteredResourcesWaitingTime": "5s",
+        "spark.locality.wait": "1s", "spark.locality.wait.node": "200ms",
     }  # fmt: skip
     made = planned(application(), changes)
     assert (made.fair, made.speculation, made.registered_wait_ms) == (True, True, 5_000)
+    assert made.locality == (1_000, 200)
     assert made.retries == Retries(7, 2)
     assert not any("maxFailures" in note or "maxConsecutiveAttempts" in note for note in made.notes)
 
