@@ -189,8 +189,8 @@ def _tasks(app: Application, traits: LogTraits) -> Iterator[tuple[str, str]]:
     if any(stage.read_bytes for stage in app.stages) and not _is_local(app):
         yield (
             "Where tasks preferred to run is not logged.",
-            "Those that read cached partitions wait for who holds them (spark.locality.wait); all others start wherever a slot "
-            "is free, and no read becomes remote.",
+            "Those that read cached partitions wait for who holds them (spark.locality.wait); all others start wherever "
+            "a slot is free, and no read becomes remote.",
         )
 
 
