@@ -74,6 +74,17 @@ def run_cluster(options: ClusterOptions) -> int:
             return problem.code
 
 
+@contextmanager
+def hollow_cluster(namespace: str) -> Iterator[Path]:
+    """A cluster with hollow pods for the time of the block; its kubeconfig. Raises a Refusal."""
+    options = ClusterOptions(namespace, tls=False, hollow=True)
+    with (
+        refused_as(ClusterRefused, ApiNotServed),
+        embedded(_kubelets(options), namespace, ServingConfig()) as cluster,
+    ):
+        yield cluster.kubeconfig
+
+
 def _stay() -> NoReturn:
     """Wait for a signal's exception. A signal that comes just before a wait does not end it, so no wait is long."""
     told = threading.Event()

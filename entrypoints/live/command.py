@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from dataclasses import replace
 from typing import Any, Final
 
 import click
@@ -56,6 +57,11 @@ def app_id_of(context: click.Context, option: click.Parameter, value: str) -> st
     "--kubeconfig", metavar="FILE", help="How to reach the cluster; without, $KUBECONFIG or the pod's identity."
 )
 @click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
+@click.option(
+    "--cluster",
+    type=click.Choice(["local"]),
+    help="A cluster of its own for this run, with hollow pods (docs/cluster.md).",
+)
 @click.option(
     "--properties-file", metavar="FILE", help="Settings in the form of spark-defaults.conf; --conf goes over it."
 )
@@ -124,7 +130,7 @@ def app_id_of(context: click.Context, option: click.Parameter, value: str) -> st
 )
 @click.option("--for", "duration_ms", callback=_duration, metavar="TIME", help="End after this time, as if told to.")
 @click.option("--conf-dir", metavar="FOLDER", help="SPARK_CONF_DIR: files for the executors' config map.")
-def run(mode: str, on_exit: str, on_eof: str, view: bool | None, **given: Any) -> int:
+def run(mode: str, on_exit: str, on_eof: str, view: bool | None, cluster: str | None, **given: Any) -> int:
     """Run executor allocation against a real cluster: in shadow beside Spark, or in charge.
 
     In shadow nothing is written. With --mode act pods are created and deleted, by one instance at a time; the driver must
@@ -155,9 +161,20 @@ def run(mode: str, on_exit: str, on_eof: str, view: bool | None, **given: Any) -
         raise click.UsageError("--driver-interval: expected 100ms to 60s.")
     if options.lease_ms < 2_000:
         raise click.UsageError("--lease: expected at least 2s, or every hiccup would end the lease.")
+    if cluster is not None and (options.kubeconfig or options.context):
+        raise click.UsageError(
+            "--cluster local is another cluster than that of --kubeconfig and --context; choose one."
+        )
+    if cluster is not None and not options.acting:
+        raise click.UsageError("--cluster local begins empty, so a shadow has nothing to see; --mode act fills it.")
     if options.record == "-":
         raise click.UsageError("--record writes to a file: a live recording is gone on with after a crash.")
     check_streams()
     from podtide.entrypoints.live.run import run_live  # noqa: PLC0415 - usage errors need none of it
 
-    return run_live(options)
+    if cluster is None:
+        return run_live(options)
+    from podtide.entrypoints.cluster.run import hollow_cluster  # noqa: PLC0415 - it brings a server
+
+    with hollow_cluster(options.namespace or "default") as kubeconfig:
+        return run_live(replace(options, kubeconfig=str(kubeconfig)))

@@ -95,3 +95,40 @@ def test_what_is_refused(
         monkeypatch.setenv(name, value)
     assert run(["cluster", *arguments]) == code
     assert text in capsys.readouterr().err
+
+
+def test_a_run_in_charge_of_a_cluster_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
+    conf = [
+        f"--conf={key}" for key in ("spark.kubernetes.container.image=i", "spark.driver.host=h", "spark.driver.port=1")
+    ]
+    options = [
+        "--app-id",
+        "spark-a",
+        "--mode",
+        "act",
+        "--target",
+        "3",
+        "--on-exit",
+        "delete",
+        "--for",
+        "3s",
+        "--no-view",
+    ]
+    assert run(["run", "--cluster", "local", *options, *conf]) == 0
+    told = capfd.readouterr()
+    assert "executors 1-3 registered" in told.out + told.err
+    assert "stopped; nothing is left" in told.out + told.err
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        (["--mode", "act", "--target", "1", "--kubeconfig", "x"], "another cluster"),
+        (["--target", "1"], "begins empty"),
+    ],
+)
+def test_what_a_run_on_a_cluster_of_its_own_refuses(
+    more: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["run", "--cluster", "local", "--app-id", "a", *more]) == 2
+    assert text in " ".join(capsys.readouterr().err.split())
