@@ -40,6 +40,9 @@ demo: $(STAMP)
 		--conf spark.executor.cores=4 --conf spark.dynamicAllocation.maxExecutors=40
 	@echo
 	$(BIN)/podtide whatif $(DEMO) --set spark.dynamicAllocation.maxExecutors=10 --static 3 --price core-hour=0.04,gb-hour=0.005
+	@echo
+	$(BIN)/podtide run --cluster local --app-id spark-demo --mode act --schedule 0:3,3:8,6:2 --for 9s --on-exit delete \
+		--no-view --conf spark.kubernetes.container.image=spark --conf spark.driver.host=driver --conf spark.driver.port=7078
 
 test: check
 
