@@ -1,0 +1,54 @@
+"""``podtide cluster -- python job.py`` with real Spark: no cluster, no change of the program, nothing left.
+
+The program's executors come, go while there is nothing to do, come back, and its answers are right. Needs
+PODTIDE_SPARK_PYTHON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.live.spark_driver import spark_python
+from tests.support.project import PROJECT
+
+JOB = Path(__file__).with_name("cluster_job.py")
+SUMS = [[rest, sum(range(rest, 1000, 3))] for rest in range(3)]
+SUMMARY = re.compile(r"podtide cluster: (\d+) pods \((.*); 2 at once\), (\d+) API calls.*, ([0-9.,]+) executor-seconds")
+
+
+def test_a_program_with_dynamic_allocation(tmp_path: Path) -> None:
+    python = spark_python()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    environment |= {"PYTHONPATH": f"{PROJECT}/.typing", "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "podtide", "cluster", "--", "env", "-u", "PYTHONPATH", python, str(JOB)]
+    environment["PATH"] = f"{Path(python).parent}:{environment['PATH']}"
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+
+    told = json.loads(ran.stdout.splitlines()[-1])
+    assert told["master"].startswith("k8s://https://127.0.0.1:")
+    assert told["idle"] == 0  # they went, and came back
+    assert told["jobs"] == [SUMS, SUMS]
+    assert told["query"] == sum(range(1000))
+    summary = SUMMARY.search(ran.stderr)
+    assert summary is not None, ran.stderr[-3000:]
+    assert int(summary[1]) >= 3
+    assert "left" not in summary[2]
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("podtide-")]
+    assert [pid for pid in _processes() if told["app"] in pid] == []
+
+
+def _processes() -> list[str]:
+    """The command lines of all processes."""
+    lines = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            lines.append(file.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:  # it ended meanwhile
+            continue
+    return lines
