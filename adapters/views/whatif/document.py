@@ -185,7 +185,9 @@ def _run(
         ),
         stages=_stages(outcome, application),
         decisions=tuple(
-            model.DecisionEntry(seconds(at_ms), kind, cause, dict(facts), profile, before, after, executors)
+            model.DecisionEntry(
+                seconds(at_ms), kind, cause, dict(sorted(facts.items())), profile, before, after, executors
+            )
             for at_ms, kind, cause, facts, profile, before, after, executors in outcome.decisions[:DECISIONS_MAX]
         ),
         decisions_left_out=left_out if left_out > 0 else UNSET,

@@ -116,6 +116,10 @@ def test_a_long_curve_is_thinned_and_keeps_its_peak_and_its_end(length: int, spi
     assert [point[0] for point in curve] == sorted(point[0] for point in curve)
 
 
+def test_facts_are_in_an_order_that_no_hash_decides() -> None:
+    assert list(made(replay=outcome())["self_replay"]["decisions"][0]["facts"]) == ["need", "pending_tasks"]
+
+
 def test_decisions_beyond_the_bound_are_counted() -> None:
     many = tuple(Decision(at, "target", "backlog", {}, 0, at, at + 1) for at in range(DECISIONS_MAX + 7))
     found = made(replay=replace(outcome(), decisions=many))["self_replay"]
