@@ -25,11 +25,11 @@ from podtide.domain.whatif.search.overview import CountPoint, Overview
 from podtide.domain.whatif.search.recommendation import TuneDemand
 from podtide.domain.whatif.search.search import Found, Terms, Trial
 from podtide.domain.whatif.search.skew import SkewCost, skews
-from podtide.domain.whatif.search.space import Axis, Candidate, Space, candidate, static
+from podtide.domain.whatif.search.space import Candidate, Space, at_most, static
 from podtide.entrypoints.whatif.logs import UsableLog
 from podtide.entrypoints.whatif.run import SELF, RerunFunction, Study
 from podtide.entrypoints.whatif.tune import CONFIRMING, SEEDS, WITHIN, WORTH, Tuning, measure_for
-from podtide.entrypoints.whatif.workers import Errand, Runner, processes_for, runner
+from podtide.entrypoints.whatif.workers import Errand, Runner, processes_for, processors, runner
 
 POINTS: Final = 7
 POINTS_MIN: Final = 4
@@ -45,6 +45,9 @@ CANDIDATES: Final = 40
 TRIALS: Final = 3
 SKEWS: Final = 5
 """Configs to consider, settings to name, and stages whose skew is simulated."""
+
+MANAGED_PROCESSES: Final = 2
+"""Processes at least where a cluster manager's machines decide: these take their time however few the tasks are."""
 
 
 def overview(
@@ -68,7 +71,9 @@ def overview(
         progress(made)
 
     if processes is None:
-        processes = processes_for([study], 4 * ground.points * ground.seeds)
+        managed = study.replay.plan.kubernetes is not None or study.replay.plan.yarn is not None
+        least = min(processors(), MANAGED_PROCESSES) if managed else 1
+        processes = max(least, processes_for([study], 4 * ground.points * ground.seeds))
     with runner([study], processes, rerun=rerun, done=done) as run:
         statics = _curve(work, ground, {count: static(count) for count in ground.counts}, run)
         maxima = _curve(work, ground, ground.maxima, run)
@@ -125,12 +130,8 @@ class _Ground:
         space, notes = in_effect(replace(space, axes=axes, statics=statics))
         if not small:
             notes += (f"With {tasks:,} tasks only counts of executors were tried; podtide tune tries all settings.",)
-        maxima = {}
-        for axis in space.axes:
-            for text in axis.values if axis.key == MAX else ():
-                one = candidate(replace(space, axes=(Axis(MAX, (text,)),)), (0,))
-                if one is not None and text is not None:
-                    maxima[int(text)] = one
+        values = [text for axis in space.axes if axis.key == MAX for text in axis.values if text is not None]
+        maxima = {int(text): one for text in values if (one := at_most(space, int(text))) is not None}
         return cls(counts, maxima, space, points, seeds, CONFIRMING if small else SEEDS, notes)
 
 

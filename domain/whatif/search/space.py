@@ -153,17 +153,32 @@ def sweep(space: Space, place: Place, most: int) -> Iterator[Place]:
 
 
 def alone(space: Space, most: int) -> Iterator[Candidate]:
-    """Configs that change one setting (and what ``space.always`` changes) each, at most so many values of it, the axes in
-    turn."""
+    """Configs that change one setting (and what goes with it: ``space.always``, ``at_most``) each, at most so many values of
+    it, the axes in turn."""
     by_axis = [
         [replace(axis, values=(axis.values[at],)) for at in spread(range(len(axis.values)), most)]
         for axis in space.axes
     ]
     for axes in zip_longest(*by_axis):
         for axis in axes:
-            one = None if axis is None else candidate(replace(space, axes=(axis,)), (0,))
+            one = None if axis is None else _by_itself(space, axis)
             if one is not None and not one.as_ran:
                 yield one
+
+
+def _by_itself(space: Space, axis: Axis) -> Candidate | None:
+    """The config of an axis of one value."""
+    (text,) = axis.values
+    if axis.key == MAX and text is not None:
+        return at_most(space, int(text))
+    return candidate(replace(space, axes=(axis,)), (0,))
+
+
+def at_most(space: Space, count: int) -> Candidate | None:
+    """The config with at most so many executors: a minimum and a first target above it come down to it."""
+    lowered = [key for key in (MIN, INITIAL) if any(whole(conf, key) > count for conf in space.confs)]
+    axes = tuple(Axis(key, (str(count),)) for key in (MAX, *lowered))
+    return candidate(replace(space, axes=axes), (0,) * len(axes))
 
 
 def candidate(space: Space, place: Place) -> Candidate | None:

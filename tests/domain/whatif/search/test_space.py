@@ -30,6 +30,7 @@ from podtide.domain.whatif.search.space import (
     Candidate,
     Space,
     alone,
+    at_most,
     candidate,
     in_order,
     named,
@@ -234,3 +235,11 @@ def test_each_setting_by_itself_the_axes_in_turn() -> None:
 )
 def test_counts_of_a_curve(need: int, peak: int, counts: tuple[int, ...]) -> None:
     assert count_ladder(Footing(from_mapping(DYNAMIC, EVENT_LOG), need, peak, 1.0, 60_000, True), 7) == counts
+
+
+def test_a_maximum_takes_the_minimum_and_the_first_target_down_with_it() -> None:
+    ran = DYNAMIC | {MAX: "40", MIN: "5", INITIAL: "20"}
+    space = Space((from_mapping(ran, EVENT_LOG),), (Axis(MAX, ("3", "10", "30")),))
+    changes = [dict(one.changes) for one in alone(space, 3)]
+    assert changes == [{MAX: "3", MIN: "3", INITIAL: "3"}, {MAX: "10", INITIAL: "10"}, {MAX: "30"}]
+    assert at_most(space, 40) == AS_RAN
