@@ -112,8 +112,8 @@ def _chart(axis: _Axis, kinds: Sequence[tuple[str, CountCurveEntry]], ideal_s: f
     ]
     if ideal_s:
         grid.append(element("line", x1="0", x2="100%", y1=down(ideal_s), y2=down(ideal_s), class_="edge"))
-        below = f"ideal {axis.shown(ideal_s)}"
-        grid.append(element("text", below, x="100%", y=down(ideal_s) + 14, text_anchor="end", class_="tick halo"))
+        label = f"ideal {axis.shown(ideal_s)}"
+        grid.append(element("text", label, x="50%", y=down(ideal_s) - 6, text_anchor="middle", class_="tick halo"))
     counts = sorted({one.executors for one in points})
     grid += [
         element("text", number(one), x=percentage(across(one)), y=HEIGHT + 19, class_="tick", text_anchor="middle")
