@@ -19,10 +19,14 @@ from typing import Any, Final
 
 from podtide.adapters.kubelet.pod_life import PodLife, now_text
 from podtide.adapters.kubelet.pod_logs import PodLogs
+from podtide.adapters.kubelet.processes import over_limit
 from podtide.adapters.kubelet.spark_process import LocalSpark, Pod
 from podtide.adapters.kubernetes.api import MERGE_PATCH, ApiAnswer, ApiClient, Stream, Unreachable
 
 WATCH_S: Final = 240
+MEMORY_LOOK_S: Final = 1.0
+"""How often the memory of processes is looked at."""
+
 AGAIN_S: Final = 0.2
 """How long after a broken watch the next one begins."""
 
@@ -88,6 +92,7 @@ class Kubelet:
         self._ending = threading.Event()
         self._stream: Stream | None = None
         self._watching = threading.Thread(target=self._watch, name="podtide-kubelet", daemon=True)
+        self._measuring = threading.Thread(target=self._measure, name="podtide-kubelet-memory", daemon=True)
 
     @property
     def _room(self) -> int:
@@ -99,6 +104,8 @@ class Kubelet:
         for node in self._load:
             _make_node(self._api, node, self._config.pods_per_node)
         self._watching.start()
+        if self.spark is not None:
+            self._measuring.start()
 
     def stop(self) -> None:
         """End every process and the watch. Pods stay as they are."""
@@ -113,6 +120,8 @@ class Kubelet:
         for life in lives:
             life.thread.join(END_S)
         self._watching.join(END_S)
+        if self.spark is not None:
+            self._measuring.join(END_S)
 
     def running(self) -> int:
         """How many pods run now."""
@@ -121,6 +130,14 @@ class Kubelet:
     def crash(self, executor: str) -> bool:
         """SIGKILL the process of an executor. Whether there was one."""
         return any(life.kill() for life in list(self._lives.values()) if life.executor == executor)
+
+    def _measure(self) -> None:
+        """Kill what has more memory than its pod's limit."""
+        while not self._ending.wait(MEMORY_LOOK_S):
+            lives = {life.process.pid: life for life in list(self._lives.values()) if life.runs and life.process}
+            limits = {pid: life.memory_limit for pid, life in lives.items() if life.memory_limit is not None}
+            for pid in over_limit(limits):
+                lives[pid].out_of_memory()
 
     # the watch
 

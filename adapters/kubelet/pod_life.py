@@ -7,20 +7,27 @@ waits for it; that is done here without the script. A pod that cannot be run end
 
 from __future__ import annotations
 
-import os
 import queue
 import shutil
 import signal
 import subprocess
 import threading
 import time
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from podtide.adapters.kubelet.pod_logs import PodLogs
-from podtide.adapters.kubelet.spark_process import LocalSpark, NoExecutor, Pod, begun, refuse_others, spark_container
+from podtide.adapters.kubelet.processes import kill_rest, kill_session
+from podtide.adapters.kubelet.spark_process import (
+    LocalSpark,
+    NoExecutor,
+    Pod,
+    begun,
+    memory_limit,
+    refuse_others,
+    spark_container,
+)
 from podtide.domain.protocol.pods import EXECUTOR_LABEL
 
 GRACE_S: Final = 30.0
@@ -28,6 +35,7 @@ KILL_S: Final = 2.0
 """What SIGTERM has after a hook that used the grace up."""
 
 TERMINATED: Final = 143
+KILLED: Final = 137
 
 
 class PodCalls(Protocol):
@@ -74,6 +82,7 @@ class PodLife:
         self.executor: str = (metadata.get("labels") or {}).get(EXECUTOR_LABEL, "")
         self.node = node
         self.process: subprocess.Popen[bytes] | None = None
+        self.memory_limit = memory_limit(pod)
         self.runs = False
         self.thread = threading.Thread(target=self._live, name=self.name, daemon=True)
         self._pod = pod
@@ -82,6 +91,7 @@ class PodLife:
         self._deleted = threading.Event()
         self._grace_s = GRACE_S
         self._news: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._oom = False
         self._start_time = now_text()
 
     # from outside
@@ -109,9 +119,13 @@ class PodLife:
         """SIGKILL, as the kernel does when memory runs out. Whether there was a process."""
         if self.process is None or self.process.poll() is not None:
             return False
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        kill_session(self.process.pid)
         return True
+
+    def out_of_memory(self) -> None:
+        """The pod's processes have more than their limit: SIGKILL, and the reason that a kubelet gives."""
+        self._oom = True
+        self.kill()
 
     # inside
 
@@ -193,6 +207,7 @@ class PodLife:
         self._calls.logs.ended(self.name)
         if self.process is not None:
             self.process.wait()
+            kill_rest(self.process.pid)
             shutil.rmtree(self._calls.folder / self.name, ignore_errors=True)
 
     # statuses
@@ -216,7 +231,7 @@ class PodLife:
 
     def _terminated(self, code: int) -> dict[str, Any]:
         over = {
-            "exitCode": code, "reason": "Error" if code else "Completed", "startedAt": self._start_time,
+            "exitCode": code, "reason": self._reason(code), "startedAt": self._start_time,
             "finishedAt": now_text(),
         }  # fmt: skip
         gone = {"type": "Ready", "status": "False", "reason": "PodCompleted", "lastTransitionTime": now_text()}
@@ -225,6 +240,11 @@ class PodLife:
             "conditions": [gone],
             "containerStatuses": self._containers({"terminated": over}, ready=False),
         }
+
+    def _reason(self, code: int) -> str:
+        if self._oom and code == KILLED:
+            return "OOMKilled"
+        return "Error" if code else "Completed"
 
     def _containers(self, state: dict[str, Any], *, ready: bool) -> list[dict[str, Any]]:
         return [

@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from podtide.adapters.kubelet.processes import begin_session
+from podtide.domain.jvm.quantities import parse_quantity
+
 Pod: TypeAlias = dict[str, Any]
 
 BACKEND: Final = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
@@ -111,15 +114,14 @@ def begun(spark: LocalSpark, pod: Pod, ip: str, folder: Path, log: int) -> subpr
         "--cores", env["SPARK_EXECUTOR_CORES"], "--app-id", env["SPARK_APPLICATION_ID"], "--hostname", ip,
         "--resourceProfileId", env["SPARK_RESOURCE_PROFILE_ID"], "--podName", pod["metadata"]["name"],
     ]  # fmt: skip
-    return subprocess.Popen(  # noqa: S603 - what Spark's image would run
-        command,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        cwd=folder,
-    )
+    return begin_session(command, env, folder, log)
+
+
+def memory_limit(pod: Pod) -> int | None:
+    """What the executor's container may have, in bytes; None: as much as there is."""
+    limit = spark_container(pod).get("resources", {}).get("limits", {}).get("memory")
+    amount = None if limit is None else parse_quantity(str(limit))
+    return None if amount is None else int(amount)
 
 
 def _environment(spark: LocalSpark, pod: Pod, ip: str, folder: Path) -> dict[str, str]:

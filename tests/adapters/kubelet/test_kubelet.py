@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -19,6 +21,7 @@ from podtide.adapters.kubernetes.api import KubernetesApi, connect
 from podtide.domain.api_server.server import begin
 from podtide.domain.api_server.state import ApiConfig
 from tests.live.waiting import until
+from tests.support.project import PROJECT
 
 PODS = "/api/v1/namespaces/default/pods"
 JAVA = """#!/bin/bash
@@ -27,6 +30,8 @@ case "$SPARK_EXECUTOR_ID" in
   7) exit 3;;
   8) trap 'echo decommissioned; exit 0' PWR;;
   9) trap '' TERM;;
+  10) "$PYTHON" -c 'import os, time; os.setpgid(0, 0); kept = b"x" * (96 << 20); time.sleep(600)' &
+      echo $! >"$PIDS/worker";;
 esac
 echo "$$" >"$PIDS/$SPARK_EXECUTOR_ID"
 while :; do sleep 0.02; done
@@ -51,15 +56,17 @@ class Played:
         metadata = {"name": name, "labels": {"spark-exec-id": name.rpartition("-")[2]}}
         self.call("create", "", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
-    def executor(self, number: int, pids: Path, *, hook: bool = False) -> str:
+    def executor(self, number: int, pids: Path, *, hook: bool = False, memory: str | None = None) -> str:
         env = {
             "SPARK_EXECUTOR_ID": number, "SPARK_EXECUTOR_MEMORY": "512m", "SPARK_DRIVER_URL": "spark://here",
             "SPARK_EXECUTOR_CORES": "1", "SPARK_APPLICATION_ID": "app", "SPARK_RESOURCE_PROFILE_ID": "0",
-            "SPARK_JAVA_OPT_10": "-Dten", "SPARK_JAVA_OPT_9": "-Dnine", "PIDS": pids,
+            "SPARK_JAVA_OPT_10": "-Dten", "SPARK_JAVA_OPT_9": "-Dnine", "PIDS": pids, "PYTHON": sys.executable,
         }  # fmt: skip
         rows: list[dict[str, Any]] = [{"name": name, "value": str(value)} for name, value in env.items()]
         rows.append({"name": "SPARK_POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})
         container: dict[str, Any] = {"name": "spark", "image": "i", "args": ["executor"], "env": rows}
+        if memory is not None:
+            container["resources"] = {"limits": {"memory": memory}}
         if hook:
             container["lifecycle"] = {"preStop": {"exec": {"command": ["/opt/decom.sh"]}}}
         self.create(f"exec-{number}", containers=[container])
@@ -169,6 +176,57 @@ def test_how_a_process_ends_by_itself_by_its_hook_and_at_the_end_of_its_grace(
             play.reaches(name, "gone")
         assert play.kubelet.exits == {"exec-7": 3, decommissioned: 0, deaf: 137}
         assert b"decommissioned" in (tmp_path / "kubelet" / f"{decommissioned}.log").read_bytes()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+def test_memory_above_the_limit_kills_all_processes_of_the_pod(tmp_path: Path, spark: LocalSpark) -> None:
+    with played(tmp_path, spark) as play:
+        lean = play.executor(1, tmp_path, memory="64Mi")
+        fat = play.executor(10, tmp_path, memory="64Mi")  # by a process in a group of its own, as PySpark's daemon
+        play.reaches(fat, "Failed")
+        state = play.pod(fat)["status"]["containerStatuses"][0]["state"]["terminated"]
+        assert (state["exitCode"], state["reason"]) == (137, "OOMKilled")
+        until(lambda: not runs(tmp_path / "worker"), 20)
+        assert play.phase(lean) == "Running"
+
+
+def test_what_an_ended_process_leaves_ends_with_it(tmp_path: Path, spark: LocalSpark) -> None:
+    with played(tmp_path, spark) as play:
+        name = play.executor(10, tmp_path)
+        until(lambda: runs(tmp_path / "worker"), 20)
+        play.delete(name, 30)
+        play.reaches(name, "gone")
+        until(lambda: not runs(tmp_path / "worker"), 20)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_PDEATHSIG is Linux's")
+def test_a_process_ends_with_a_podtide_that_was_killed(tmp_path: Path) -> None:
+    pids = tmp_path / "pid"
+    program = (
+        "import sys, time; from pathlib import Path; from podtide.adapters.kubelet.processes import begin_session;"
+        "begun = begin_session(['sleep', '600'], {'PATH': '/usr/bin:/bin'}, Path('/'), 2);"
+        "Path(sys.argv[1]).write_text(str(begun.pid)); time.sleep(600)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program, str(pids)], env={"PYTHONPATH": str(PROJECT / ".typing")})
+    try:
+        until(lambda: pids.exists() and command_of(pids) == b"sleep", 20)
+    finally:
+        parent.kill()
+        parent.wait()
+    until(lambda: not runs(pids), 20)
+
+
+def runs(pids: Path) -> bool:
+    """Whether the process of a file runs."""
+    try:
+        return b") Z" not in Path(f"/proc/{int(pids.read_text() or 0)}/stat").read_bytes()
+    except FileNotFoundError:
+        return False
+
+
+def command_of(pids: Path) -> bytes:
+    """The program that a process is by now."""
+    return Path(f"/proc/{int(pids.read_text() or 1)}/cmdline").read_bytes().split(b"\0")[0].rpartition(b"/")[2]
 
 
 def test_what_would_be_left_out_of_a_pod_fails_it(tmp_path: Path, spark: LocalSpark) -> None:
