@@ -8,6 +8,9 @@ Where it comes from, in this order:
 2. ``KUBEBUILDER_ASSETS``: a folder with etcd and kube-apiserver, as envtest installs it; both are started and stopped here.
 3. ``../shared/kubernetes`` beside the project: its ``up.sh`` and ``down.sh``, in a folder and on ports of our own.
 
+``PODTIDE_LIVE=embedded`` takes the API server of podtide itself before all of these; it needs openssl. Tests of what it has
+not are skipped (``conftest.py``).
+
 Without any of these the tests are skipped, loudly. Where one of them is there and does not work, they fail.
 """
 
@@ -21,13 +24,18 @@ import signal
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from podtide.adapters.api_server.serving import serving
+from podtide.adapters.api_server.settings import ServingConfig
+from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubernetes.api import ApiAnswer, KubernetesApi, Query, Unreachable, Watcher, connect
+from podtide.domain.api_server.server import begin
+from podtide.domain.api_server.state import ApiConfig
 from tests.live.audit import AuditLog
 from tests.live.kubelet import Kubelet
 from tests.live.server import SHARED, BrokenCluster, Server, from_assets, from_shared
@@ -58,6 +66,7 @@ class Cluster:
         work: Path,
         server: Server | None = None,
         audit: AuditLog | None = None,
+        embedded: ExitStack | None = None,
     ) -> None:
         self.admin = admin
         self.driver = driver
@@ -65,6 +74,7 @@ class Cluster:
         self.server = server
         self.audit = audit
         self.full = os.environ.get("PODTIDE_LIVE") == "full"
+        self.embedded = embedded
         self._work = work
         self._api = connect(str(admin))
         self._namespaces: list[str] = []
@@ -277,19 +287,24 @@ class Cluster:
         self._api.close()
         if self.server is not None:
             self.server.stop()
+        if self.embedded is not None:
+            self.embedded.close()
         shutil.rmtree(self._work, ignore_errors=True)
 
 
 def find() -> Cluster:
     """The cluster of this session. Raises NoCluster or BrokenCluster."""
     given, assets = os.environ.get("PODTIDE_TEST_KUBECONFIG"), os.environ.get("KUBEBUILDER_ASSETS")
-    if not (given or assets or (SHARED / "up.sh").exists()):
+    own = os.environ.get("PODTIDE_LIVE") == "embedded"
+    if not (own or given or assets or (SHARED / "up.sh").exists()):
         raise NoCluster(
             "there is none: set PODTIDE_TEST_KUBECONFIG to a kubeconfig, or KUBEBUILDER_ASSETS to a folder with etcd and "
             "kube-apiserver"
         )
     work = Path(tempfile.mkdtemp(prefix="podtide-live-"))
     try:
+        if own:
+            return _embedded(work)
         if given:
             return _given(Path(given), work)
         return _started(from_assets(Path(assets), work) if assets else from_shared(work), work)
@@ -306,6 +321,14 @@ def _started(server: Server, work: Path) -> Cluster:
         cluster.close()
         raise BrokenCluster(f"the API server was started and does not answer: {problem}") from None
     return cluster
+
+
+def _embedded(work: Path) -> Cluster:
+    state = begin(ApiConfig(history_max=10_000), SystemClock().now())
+    end = ExitStack()
+    server = end.enter_context(serving(state, ServingConfig(tls=True)))
+    admin = server.kubeconfig(work / "kubeconfig")
+    return Cluster(admin, admin, USER, work, embedded=end)
 
 
 def _given(admin: Path, work: Path) -> Cluster:

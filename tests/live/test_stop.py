@@ -61,7 +61,10 @@ def others(cluster: Cluster, namespace: str) -> None:
     matched = {**LABELS, "spark-role": "executor"}
     template = {"metadata": {"labels": matched}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
     spec = {"replicas": 3, "selector": {"matchLabels": matched}, "template": template}
-    for kind, more in (("statefulsets", {"serviceName": "none"}), ("deployments", {})):
+    for kind, more in (
+        ("statefulsets", {"serviceName": "none", "podManagementPolicy": "Parallel"}),
+        ("deployments", {}),
+    ):
         body = {"metadata": {"name": f"set-{kind}"}, "spec": {**spec, **more}}  # Spark puts no label on them
         cluster.must("create", kind, f"/apis/apps/v1/namespaces/{namespace}/{kind}", body)
     lease = {"metadata": {"name": f"podtide-{APP}", **meta}, "spec": {"holderIdentity": ""}}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, at, drop, filled, put, words
-from podtide.domain.api_server.rules.metadata_rules import dns_label
+from podtide.domain.api_server.rules.metadata_rules import dns_label, label_faults
 from podtide.domain.api_server.statuses import (
     FieldFault,
     bad_request,
@@ -154,6 +154,7 @@ def spec_faults(spec: FrozenObject, root: str) -> list[FieldFault]:
             faults += _container_faults(f"{root}.{field}[{number}]", container, names, volumes)
     if spec["restartPolicy"] not in _RESTARTS:
         faults.append(not_one_of(f"{root}.restartPolicy", spec["restartPolicy"], _RESTARTS))
+    faults += label_faults(f"{root}.nodeSelector", spec.get("nodeSelector") or EMPTY)
     grace = spec["terminationGracePeriodSeconds"]
     if not isinstance(grace, int) or grace < 0:
         faults.append(wrong(f"{root}.terminationGracePeriodSeconds", grace, "must be greater than or equal to 0"))

@@ -96,7 +96,9 @@ def set_faults(item: FrozenObject) -> list[FieldFault]:
     faults += label_faults("spec.template.labels", labels)
     pod = at(spec, ("template", "spec")) or spec_defaults(EMPTY)
     for fault in spec_faults(pod, "spec.template.spec"):
-        if fault.field != "spec.template.spec.restartPolicy":
+        # A StatefulSet's containers mount its claims, too: the real server leaves all mounts there to the pods.
+        left_to_pods = kind == "StatefulSet" and fault.reason == "FieldValueNotFound"
+        if fault.field != "spec.template.spec.restartPolicy" and not left_to_pods:
             faults.append(fault)
     if pod["restartPolicy"] != "Always":
         faults.append(not_one_of("spec.template.spec.restartPolicy", pod["restartPolicy"], ["Always"]))

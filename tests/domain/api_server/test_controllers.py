@@ -246,3 +246,15 @@ def alive(one: Any) -> bool:
 
 
 TestSets = Sets.TestCase
+
+
+def test_a_stateful_set_mounts_the_claims_of_its_pods() -> None:
+    made = stateful_set("s", replicas=1)
+    made["spec"]["volumeClaimTemplates"] = [
+        {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+    ]
+    made["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    server = ApiPlay()
+    server.call("POST", f"{APPS}/statefulsets", made)
+    (pod_made,) = server.call("GET", "pods")["items"]
+    assert [volume["name"] for volume in pod_made["spec"]["volumes"]] == ["data"]

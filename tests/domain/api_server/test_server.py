@@ -420,3 +420,11 @@ def test_names_are_drawn_for_who_gives_a_prefix() -> None:
     }
     assert len(names) == 50
     assert all(name.startswith("x-") and len(name) == 7 for name in names)
+
+
+def test_a_node_selector_is_made_of_labels() -> None:
+    body = pod("p")
+    body["spec"]["nodeSelector"] = {"bad": "no label, this"}
+    code, message = ApiPlay().refused("POST", "pods", body)
+    assert code == 422
+    assert 'spec.nodeSelector: Invalid value: "no label, this"' in message
