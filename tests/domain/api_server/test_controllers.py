@@ -251,7 +251,10 @@ TestSets = Sets.TestCase
 def test_a_stateful_set_mounts_the_claims_of_its_pods() -> None:
     made = stateful_set("s", replicas=1)
     made["spec"]["volumeClaimTemplates"] = [
-        {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+        {
+            "metadata": {"name": "data"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }
     ]
     made["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
     server = ApiPlay()
