@@ -57,7 +57,8 @@ class RecordedStage:
     """A stage that was run. Its attempts are one piece of work: what was computed again for a loss counts once, even where a
     stage of another id did so (``recorded.repeated_stages``).
 
-    ``body_ms``: for each task, from launch to finish as the driver sees it, without what a fresh executor adds;
+    ``body_ms``: for each task, from launch to finish as the driver sees it, without what a fresh executor or a stage's
+    first task there adds;
     ``NO_TASK`` where the log has no success. ``parents``: stages whose output it reads, run in this log or not (skipped,
     or before the log begins). ``shuffle``: what its output is known by, None for a result stage. ``stores``: RDDs that it
     caches. ``submit_lag_ms``: from the moment when all that it waited for was there to its submission; ``launch_lag_ms``:
@@ -65,7 +66,8 @@ class RecordedStage:
     ``recomputed``: tasks that ran again because their output was lost; ``attempts`` counts those that ran them. Bytes are
     sums over the tasks, 0 where not logged.
     ``exchanged``: it reads an exchange of SQL; ``scanned``: it scans files for it; ``indeterminate``: computed again, it may
-    come out otherwise, so that what was made from it is thrown away then.
+    come out otherwise, so that what was made from it is thrown away then. ``opening_ms``: what its first task in a slot of
+    an executor that was not fresh took longer than those after it; ``opened``: in how many slots it was begun.
     """
 
     stage: int
@@ -94,6 +96,8 @@ class RecordedStage:
     exchanged: bool = False
     scanned: bool = False
     indeterminate: bool = False
+    opening_ms: Millis = 0
+    opened: int = 0
 
     @property
     def tasks(self) -> int:

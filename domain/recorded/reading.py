@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 from podtide.domain.base.samples import Sample, median
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.stimuli import JobStage, ResourceProfileAdded
-from podtide.domain.recorded import executors as recorded_executors
+from podtide.domain.recorded import executors as recorded_executors, opening_tasks
 from podtide.domain.recorded.application import (
     Application,
     Fresh,
@@ -164,10 +164,13 @@ class LogReading:
                 counted = work
                 if work.seen.stores:
                     self._stored(work, place, life)
-                if life.fresh and (stage, attempt, index) in life.fresh:
+                fresh = bool(life.fresh) and (stage, attempt, index) in life.fresh
+                if fresh:
                     work.fresh.append(FreshTask(life.number, place, length, run))
                 elif not speculative:
                     work.typical.add(length, run)
+                if not speculative:
+                    work.succeeded_on(life.number, place, launch, finish, run, fresh=fresh)
                 if speculative and index in work.open_copies:
                     work.won[index] = finish
         elif reason == OWN_FAILURE:
@@ -248,6 +251,7 @@ class LogReading:
         if seen.attempt == work.base:
             work.seen = seen
         current.completed = at
+        work.begun = {}
         current.failed = failure is not None
         if failure is not None:
             self.counts["failed attempts"] += 1
@@ -380,6 +384,8 @@ class LogReading:
         """
         self._leave_out(facts)
         works = sorted(self.works.values(), key=lambda work: (work.attempts[work.base].submitted, work.seen.stage))
+        if len({life.host for life in self.fleet.lives if life.executor not in DRIVERS}) == 1:
+            opening_tasks.take_out(works)
         extras = recorded_executors.take_out(works)
         self._without_caching(works)
         jobs, made_up = complete(self._jobs, works, self._job_of, self.timeless)

@@ -29,6 +29,9 @@ ROOM_TASKS: Final = 1_000_000
 ROOM_PER_TASK: Final = 64
 """... so many more for each one that was."""
 
+OVERLAP_MS: Final[Millis] = 20
+"""A driver notes a launch some time before the end that made room for it; what overlaps by more began in another slot."""
+
 RARE_MAX: Final = 100_000
 """Failures, and copies, that are kept of one stage; more are counted."""
 
@@ -102,7 +105,9 @@ class StageWork:
     """One stage while the log is read. ``maps``: whether its tasks write a shuffle; None before the first one ended.
 
     ``recached``: tasks that computed a cached partition again, which had gone with its executor, by the stage that had
-    cached it first; ``repeats``: attempts of other stages that computed its output again.
+    cached it first; ``repeats``: attempts of other stages that computed its output again. ``begun``: by executor (its life),
+    when the first of its tasks ended there; ``opened``: tasks that were the first in a slot of an executor that was not
+    fresh, ``openings``: (overhead, run time) of them, ``later``: (duration, run time) of those after them.
     """
 
     seen: LoggedStage
@@ -122,6 +127,12 @@ class StageWork:
     won: dict[int, Millis] = field(default_factory=dict)
     fresh: list[FreshTask] = field(default_factory=list)
     typical: Pairs = field(default_factory=Pairs)
+    begun: dict[int, Millis] = field(default_factory=dict)
+    opened: array[int] = field(default_factory=lambda: array("q"))
+    openings: Pairs = field(default_factory=Pairs)
+    later: Pairs = field(default_factory=Pairs)
+    opening_ms: Millis = 0
+    opening_slots: int = 0
     maps: bool | None = None
     recached: dict[int, array[int]] = field(default_factory=dict)
     succeeded: int = 0
@@ -216,6 +227,19 @@ class StageWork:
         """How long a task took; NO_TASK where it has not succeeded."""
         return self.body[place] if 0 <= place < len(self.body) else self.far.get(place, NO_TASK)
 
+    def succeeded_on(self, life: int, place: int, launch: Millis, finish: Millis, run: Millis, *, fresh: bool) -> None:
+        """A task succeeded on an executor: perhaps it was the first in its slot there (``recorded.opening_tasks``)."""
+        first = self.begun.get(life)
+        if first is None:
+            self.begun[life] = finish
+        elif launch + OVERLAP_MS > first:
+            if not fresh:
+                self.later.add(finish - launch, run)
+            return
+        if not fresh and run >= 0:
+            self.opened.append(place)
+            self.openings.add(finish - launch - run, run)
+
     def fail(self, place: int, after: Millis) -> None:
         """A try of a task failed by itself."""
         self.failed_tasks += 1
@@ -286,5 +310,5 @@ class StageWork:
             self.tasks(), seen.parents, shuffle, seen.stores, seen.barrier, submit_lag, launch_lag, finish_lag,
             tuple(sorted(self.failures)), tuple(sorted(self.copies)), len(self.attempts) + self.repeats, self.recomputed,
             self.run_ms, self.gc_ms, self.read_bytes, self.shuffle_read_bytes, self.shuffle_write_bytes,
-            seen.exchanged, seen.scanned, seen.indeterminate,
+            seen.exchanged, seen.scanned, seen.indeterminate, self.opening_ms, self.opening_slots,
         )  # fmt: skip

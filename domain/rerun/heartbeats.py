@@ -27,6 +27,7 @@ from podtide.domain.protocol.application import Command, EngineConfig
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.yarn_messages import MasterRegistered
 from podtide.domain.rerun.engine_manager import EngineSteps
+from podtide.domain.rerun.start_up import SETTLED, WarmUp
 from podtide.domain.yarn import allocator as yarn
 from podtide.domain.yarn.reporter import ReporterStage
 from podtide.domain.yarn.side import YarnSideState
@@ -88,9 +89,13 @@ class DescribedCluster:
         known, self._known = self._known, []
         return known
 
-    def warm_up(self, now: Millis, work: Millis) -> Millis:  # noqa: ARG002 - others know more
-        """An executor begins its first task, which takes so much work longer; returns how long that takes."""
-        return work
+    def warm_up(self, now: Millis, work: Millis) -> WarmUp:  # noqa: ARG002 - others know more
+        """An executor begins its first task, which takes so much work longer."""
+        return WarmUp(SETTLED, work)
+
+    def warms(self, now: Millis, number: int) -> Millis:  # noqa: ARG002 - the same
+        """How long a first task still takes what it takes longer."""
+        return 0
 
     def thought(self) -> bool:
         """Whether the driver's own work before its first job is done."""

@@ -33,7 +33,7 @@ from podtide.domain.protocol.yarn_messages import LaunchExecutor, ReleaseContain
 from podtide.domain.rerun.behaviour import Behaviour, ContainerBehaviour, interrupted_after, sampled
 from podtide.domain.rerun.heartbeats import DescribedCluster
 from podtide.domain.rerun.plan import Faults
-from podtide.domain.rerun.start_up import Starts
+from podtide.domain.rerun.start_up import Starts, WarmUp
 
 ABORTED: Final = -100
 """Of a loss of which nothing is known: a container that YARN ended, nobody's fault."""
@@ -221,9 +221,13 @@ class LoggedCluster(DescribedCluster):
         """Executors that can be given tasks since this was last asked."""
         return [self._by_ordinal[ordinal] for ordinal in self._starts.ready()]
 
-    def warm_up(self, now: Millis, work: Millis) -> Millis:
-        """An executor begins its first task, which takes so much work longer; returns how long that takes."""
+    def warm_up(self, now: Millis, work: Millis) -> WarmUp:
+        """An executor begins its first task, which takes so much work longer."""
         return self._starts.warm_up(now, work)
+
+    def warms(self, now: Millis, number: int) -> Millis:
+        """How long a first task still takes what it takes longer."""
+        return self._starts.warms(now, number)
 
     def thought(self) -> bool:
         """Whether the driver's own work before its first job is done."""

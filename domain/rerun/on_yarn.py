@@ -46,7 +46,7 @@ class Yarn(EngineManager):
         self._thinking = self._cluster.shares_driver
         self.heartbeats = Heartbeats(plan.yarn, self._cluster, client=is_client(plan.conf))
         super().__init__(app, plan, behaviour, seed, ledger, self.heartbeats, thinks=self._thinking)
-        self.tasks.warm_up = self._cluster.warm_up
+        self.tasks.warm_up, self.tasks.warms = self._cluster.warm_up, self._cluster.warms
         self._executor_in: dict[ContainerId, ExecutorId] = {}
         self._at: dict[str, ExecutorId] = {}  # by address
         self._ready: list[ExecutorId] = []  # up before the driver knows them

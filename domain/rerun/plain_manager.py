@@ -57,7 +57,7 @@ class Plain:
         self._thinking = self._starts.shares_driver
         static = static_counts(app, plan.static) if plan.dynamic is None else None
         tasks = Tasks(app, plan, behaviour, seed, ledger, thinks=self._thinking, profiles_served=static)
-        tasks.warm_up = self._starts.warm_up
+        tasks.warm_up, tasks.warms = self._starts.warm_up, self._starts.warms
         self._static = static or {}
         self.plan = plan
         self.behaviour = behaviour

@@ -40,6 +40,7 @@ def stage_of(recorded: RecordedStage, profile: ProfileId) -> RerunStage:
         recorded.body_ms,
         recorded.barrier,
         recorded.indeterminate,
+        recorded.opening_ms,
         recorded=recorded,
     )
 

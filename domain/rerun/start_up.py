@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from heapq import heappop, heappush
 from math import ceil
-from typing import Final
+from typing import Final, NamedTuple
 
 from podtide.domain.base.randomness import split, stream
 from podtide.domain.base.units import NEVER, Millis
@@ -58,6 +58,17 @@ class SharedStartUp(StartUp):
 
 DRIVER: Final = -1
 """The driver's own work, among the ordinals of starts."""
+
+SETTLED: Final = 0
+"""In ``WarmUp.number``: whatever comes, it takes no longer."""
+
+
+class WarmUp(NamedTuple):
+    """What a first task takes longer, as things are; ``Starts.warms`` tells by its number how long it still takes."""
+
+    number: int
+    lasts_ms: Millis
+
 
 PARALLEL_LEAST: Final = 0.01
 """A machine on which a single start takes a hundred times its work is the slowest that there is."""
@@ -175,26 +186,33 @@ class Starts:
         """The driver begins the work that ends with its first job (once, when the first executors may be asked for)."""
         self._join(self._machine_of(DRIVER, now), now, DRIVER, StartPhase.THINKING, self._driver_ms)
 
-    def warm_up(self, now: Millis, work: Millis) -> Millis:
-        """An executor begins its first task, which takes so much work longer; returns how long that takes.
+    def warm_up(self, now: Millis, work: Millis) -> WarmUp:
+        """An executor begins its first task, which takes so much work longer.
 
-        That is settled now, from who else is at work on the machine and when each of them will be done. On machines of
-        their own executors are in nobody's way.
+        How much time that is, is reckoned from who else is at work on the machine and when each of them will be done; who
+        comes later makes it longer. On machines of their own executors are in nobody's way.
         """
         if self._startup.machines != 1 or work <= 0:
-            return work
+            return WarmUp(SETTLED, work)
         self._warmed -= 1
-        name = self._machine_of(self._warmed, now)
-        self._join(name, now, self._warmed, StartPhase.WARMING, work)
-        machine = self._machines[name]
-        mark, load, v, at = machine.v + work, machine.load, machine.v, 0.0
+        self._join(self._machine_of(self._warmed, now), now, self._warmed, StartPhase.WARMING, work)
+        return WarmUp(self._warmed, self.warms(now, self._warmed))
+
+    def warms(self, now: Millis, number: int) -> Millis:
+        """How long a first task still takes what it takes longer, if nobody else comes."""
+        start = self._starts.get(number)
+        if start is None or start.done is None:
+            return 0
+        machine = self._machines[start.machine]
+        self._catch_up(machine, now)
+        mark, load, v, at = start.done, machine.load, machine.v, 0.0
         for done, ordinal in sorted(machine.heap):
             if done >= mark:
                 break
             if self._is_alive((done, ordinal)):
                 at += (done - v) / min(1.0, self._startup.parallel / load)
                 v, load = done, load - 1
-        return ceil(at + (mark - v) / min(1.0, self._startup.parallel / load))
+        return max(0, ceil(at + (mark - v) / min(1.0, self._startup.parallel / load) - _ROUNDING))
 
     def due(self) -> Millis:
         """When the next executor registers or is ready, or the driver has thought, if nothing else happens; or NEVER."""

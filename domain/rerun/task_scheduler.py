@@ -11,7 +11,8 @@ else it asks again and again (RetryingBlockTransferor), until the driver knows i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from math import inf
+from typing import Final, NamedTuple
 
 from podtide.domain.base.randomness import stream
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
@@ -21,8 +22,9 @@ from podtide.domain.rerun.ledger.causes import SpendCause
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.plan import Plan
 from podtide.domain.rerun.rows import RerunStage
+from podtide.domain.rerun.start_up import SETTLED, WarmUp
 from podtide.domain.scheduler.locality import LocalityLevel
-from podtide.domain.scheduler.rows import NOBODY, CachedRdd, ExecutorSlots, Fetching, Stage, Standing, TaskSet
+from podtide.domain.scheduler.rows import NOBODY, CachedRdd, DueKind, ExecutorSlots, Fetching, Stage, Standing, TaskSet
 from podtide.domain.scheduler.task_ends import TaskEnds
 
 _LCG: Final = 6364136223846793005
@@ -30,9 +32,22 @@ _STEP: Final = 1442695040888963407
 _MASK: Final = 2**64 - 1
 
 
-def _alone(now: Millis, work: Millis) -> Millis:  # noqa: ARG001 - others are in its way at some times
+def _alone(now: Millis, work: Millis) -> WarmUp:  # noqa: ARG001 - others are in its way at some times
     """What a fresh executor adds, where nobody is in its way."""
-    return work
+    return WarmUp(SETTLED, work)
+
+
+def _settled(now: Millis, number: int) -> Millis:  # noqa: ARG001 - the same
+    """How long it still does, where that was settled when it began."""
+    return 0
+
+
+class Warming(NamedTuple):
+    """A task that takes longer as long as its executor is fresh. ``body_ms``: what it takes after that."""
+
+    number: int
+    began_ms: Millis
+    body_ms: Millis
 
 
 class RerunTaskScheduler(TaskEnds):
@@ -48,12 +63,17 @@ class RerunTaskScheduler(TaskEnds):
         self.registered_cores = 0
         self.flips: list[ExecutorSlots] | None = None
         self.lost: dict[tuple[Stage, int], tuple[int, Millis]] = {}
+        self.slots_registered = 0
         self._names: set[ExecutorId] = set()
         self._idle_ms = NEVER if plan.dynamic is None else plan.dynamic.idle_timeout_ms
         self.is_open = plan.registered_ratio <= 0
         self._fresh = behaviour.fresh_ms
-        self.warm_up: Callable[[Millis, Millis], Millis] = _alone
+        self.parallel = behaviour.startup.parallel if behaviour.startup.machines == 1 else inf
+        self.warm_up: Callable[[Millis, Millis], WarmUp] = _alone
+        self.warms: Callable[[Millis, int], Millis] = _settled
+        self.warming: dict[int, Warming] = {}  # by slot; of a task that is not there any more until another comes
         self._freshened = 0
+        self._fresh_on: dict[int, int] = {}  # by executor of several slots: the number of its warm-up
         self._seed = seed
         self._random = stream(seed) | 1
         self._cached: set[tuple[int, int]] = set()
@@ -83,6 +103,7 @@ class RerunTaskScheduler(TaskEnds):
         self.ledger.registered(key, at, slots)
         self.ledger.idle(key, at, self._timeout_at(at))
         self.registered_cores += self.cores_of(profile)
+        self.slots_registered += slots
         self._names.add(executor)
         return known
 
@@ -212,27 +233,50 @@ class RerunTaskScheduler(TaskEnds):
             body += self._computed_again(attempt, part)
         if executor.fresh:
             executor.fresh -= 1
-            body += self._fresh_ms()
+            warm_up = self._fresh_ms(executor)
+            if warm_up.number != SETTLED:
+                self.warming[slot] = Warming(warm_up.number, began, body)
+                self.agenda.later(began + max(0, warm_up.lasts_ms - 1), DueKind.WARM, attempt, slot)
+            body += warm_up.lasts_ms
+        elif attempt.opening_ms and attempt.opened.get(executor.row, 0) < executor.slots:
+            body += self._opening_ms(attempt)
+        if attempt.opening_ms:
+            attempt.opened[executor.row] = attempt.opened.get(executor.row, 0) + 1
         return body
+
+    def _opening_ms(self, attempt: TaskSet) -> Millis:
+        """What the first task of a stage in a slot adds: on one machine the more, the more slots begin it at once."""
+        row, alone = attempt.stage, self.parallel
+        assert isinstance(row, RerunStage)
+        if alone == inf:
+            return attempt.opening_ms
+        here = max(alone, min(self.slots_registered, attempt.total))
+        return round(attempt.opening_ms * here / max(alone, row.recorded.opened))
 
     def _fetch_in_vain(self, slot: int, executor: ExecutorSlots, began: Millis, dead: frozenset[int]) -> Millis:
         """A task begins that will not get what it reads; returns when it gives up, as things are."""
         if executor.fresh:
             executor.fresh -= 1
-            began += self._fresh_ms()
+            began += self._fresh_ms(executor).lasts_ms
         retries = self.rules.retries
         ends = began + (retries.fetches * retries.fetch_wait_ms if dead else 0)
         self.fetching[slot] = Fetching(began, ends, dead)
         return ends
 
-    def _fresh_ms(self) -> Millis:
+    def _fresh_ms(self, executor: ExecutorSlots) -> WarmUp:
         """What the next first task on an executor takes longer: the samples in order, or drawn where the seed is not 0."""
         samples = self._fresh
         if not samples:
-            return 0
+            return WarmUp(SETTLED, 0)
+        number = self._fresh_on.get(executor.row)
+        if number is not None:  # the slots of an executor load its classes together
+            return WarmUp(number, self.warms(self.now, number))
         self._freshened += 1
         work = samples[self.draw(len(samples)) if self._seed else (self._freshened - 1) % len(samples)]
-        return self.warm_up(self.now, work)
+        warm_up = self.warm_up(self.now, work)
+        if warm_up.number != SETTLED and executor.fresh:
+            self._fresh_on[executor.row] = warm_up.number
+        return warm_up
 
     # cached partitions
 

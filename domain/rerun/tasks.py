@@ -20,7 +20,7 @@ from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.protocol import stimuli
 from podtide.domain.protocol.config import TICK_INTERVAL_MS
 from podtide.domain.recorded.application import Application
-from podtide.domain.recorded.job_order import drawn_priorities
+from podtide.domain.recorded.jobs import drawn_priorities
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.dag_scheduler import RerunDagScheduler
 from podtide.domain.rerun.ledger.ledger import Ledger
@@ -187,7 +187,12 @@ class Tasks(RerunTaskScheduler):
                 if not near:
                     until, near = self._next_place(at, until), True
                     horizon = _horizon(stop, until)
-            elif after.simple and not after.again and (after.special is None or after.next not in after.special):
+            elif (
+                after.simple
+                and not after.again
+                and (after is run or not after.opening_ms)
+                and (after.special is None or after.next not in after.special)
+            ):
                 if after.first_unsent == after.next and not after.ended:
                     moved.append(after)
                 index = after.next
@@ -268,6 +273,10 @@ class Tasks(RerunTaskScheduler):
             case DueKind.UNPERSIST:
                 self.say(stimuli.UnpersistRDD(due.at, due.task))
                 self._cached = {held for held in self._cached if held[1] != due.task}
+            case DueKind.WARM:
+                assert isinstance(what, TaskSet)
+                self._look_at_warming(what, due.task, due.at)
+                return False
             case DueKind.OPEN:
                 self.open(due.at)
             case DueKind.REVIVE:
@@ -277,6 +286,20 @@ class Tasks(RerunTaskScheduler):
                 if fetching is not None and fetching.at == due.at and self.slot_run[due.task] is what:
                     self._fetch_failed(due.task, due.at)
         return True
+
+    def _look_at_warming(self, run: TaskSet, slot: int, at: Millis) -> None:
+        """What a first task takes longer should soon be over; it is not if others have come to its machine meanwhile."""
+        warming = self.warming.get(slot)
+        if warming is None or self.slot_began[slot] != warming.began_ms or self.slot_end[slot] < 0:
+            return
+        left = self.warms(at, warming.number)
+        end = (at + left + warming.body_ms) << SHIFT | slot
+        if end > self.slot_end[slot]:
+            heappush(self.heap, end)
+            self.slot_end[slot] = end
+            self.agenda.later(at + max(1, left - 1), DueKind.WARM, run, slot)
+        else:
+            del self.warming[slot]
 
     def _ended(self, slot: int, run: TaskSet, executor: ExecutorSlots, at: Millis) -> bool:
         """A task of an attempt that needs a second look ended: a failure, a task with a copy, a zombie, a retry."""
@@ -393,6 +416,7 @@ class Tasks(RerunTaskScheduler):
             run.simple = False  # it may have lost a cached partition
         if self.by_id.pop(executor.id, None) is not None:
             self.registered_cores -= self.cores_of(executor.profile)
+            self.slots_registered -= executor.slots
         executor.until = at
         self.ledger.removed(executor.key, at, lost)
         self.note_phase(at)

@@ -111,7 +111,8 @@ class Stage:
 
     ``id``: as its attempts are known now; a later job that computes lost output again does so as a stage of another id, with
     attempts (``number``) of its own. ``failed``: its attempts since it was complete that failed to fetch; ``spares``: what
-    of its output was lost last was on executors that were decommissioned.
+    of its output was lost last was on executors that were decommissioned. ``opening_ms``: what the first task in a slot of
+    an executor takes longer.
     """
 
     id: int
@@ -121,6 +122,7 @@ class Stage:
     bodies: array[int]
     barrier: bool = False
     indeterminate: bool = False
+    opening_ms: Millis = 0
     done: bytearray = field(init=False)
     ever: bool = False  # completed at least once
     on: set[int] = field(default_factory=set)  # executors that hold output of it
@@ -206,6 +208,8 @@ class TaskSet:
     queued: bool = False
     fails: dict[int, list[Millis]] | None = None
     copies: dict[int, Millis] | None = None
+    opening_ms: Millis = field(init=False)
+    opened: dict[int, int] = field(default_factory=dict)  # by executor (its row): slots that have begun it
     special: frozenset[int] | None = None  # tasks that need a second look, in a task set that is simple else
     copying: dict[int, int] = field(default_factory=dict)  # task to the slot in which its copy runs
 
@@ -214,6 +218,7 @@ class TaskSet:
         self.profile = stage.profile
         self.key = (stage.rank, stage.id, self.number)
         self.bodies = stage.bodies
+        self.opening_ms = stage.opening_ms
         self.stores, self.reads, self.done, self.holder = stage.stores, stage.reads, stage.done, stage.holder
         self.barrier = stage.barrier
         self.simple = self.parts is None and not stage.barrier
@@ -259,6 +264,7 @@ class DueKind(IntEnum):
     FETCH = 9
     CLEAN = 10
     REVIVE = 11
+    WARM = 12
 
 
 @dataclass(slots=True, eq=False)

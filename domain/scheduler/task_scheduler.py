@@ -170,6 +170,7 @@ class TaskScheduler(ListenerNews, ABC):
         """The task set is offered no slots any more."""
         if attempt.queued:
             attempt.queued = False
+            attempt.opened = {}
             attempt.pool.queues[attempt.profile].remove(attempt)
             self._barriers -= attempt.barrier
             self.preferring.pop(attempt, None)
@@ -306,7 +307,7 @@ class TaskScheduler(ListenerNews, ABC):
         heap, turned, copies = self.heap, self.turned, attempt.copies
         again = bool(attempt.again)
         alone = again or self.each
-        bodies = NOT_KNOWN if attempt.torn or attempt.fails or attempt.reads else attempt.bodies
+        bodies = NOT_KNOWN if attempt.torn or attempt.fails or attempt.reads or attempt.opening_ms else attempt.bodies
         if not alone and attempt.first_unsent == attempt.next and not attempt.ended:
             self.moved.append(attempt)
         for executor in executors:

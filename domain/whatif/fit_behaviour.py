@@ -26,7 +26,7 @@ from itertools import islice, pairwise
 from typing import Final
 
 from podtide.domain.base.randomness import DELAY_MAX
-from podtide.domain.base.units import Millis
+from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import INSTANCES, dynamic_allocation_enabled
 from podtide.domain.conf.spark_conf import EVENT_LOG, SparkConf, from_mapping
@@ -152,10 +152,12 @@ def _driver(
 def _beside(application: Application, executors: Sequence[RecordedExecutor], driver: Driver | None) -> Beside:
     """What else went on on the machine of all executors."""
     began = {one.executor: one.first_task_ms for one in executors if one.first_task_ms is not None}
-    first_tasks = [
-        FirstTask(began[one.executor], max(0, one.extra_ms)) for one in application.fresh if one.executor in began
-    ]
-    return Beside(driver, first_tasks)
+    extras: dict[ExecutorId, list[Millis]] = {}
+    for one in application.fresh:
+        if one.executor in began:
+            extras.setdefault(one.executor, []).append(max(0, one.extra_ms))
+    # The slots of an executor load its classes together.
+    return Beside(driver, [FirstTask(began[one], sum(of) // len(of)) for one, of in extras.items()])
 
 
 def _seen(

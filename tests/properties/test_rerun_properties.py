@@ -18,10 +18,11 @@ from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, Millis
 from podtide.domain.protocol.config import TICK_INTERVAL_MS, ProfileRules
 from podtide.domain.protocol.stimuli import JobStage
 from podtide.domain.recorded.application import Application, Copy, Failure, RecordedJob, RecordedStage
-from podtide.domain.rerun.behaviour import Behaviour, Loss
+from podtide.domain.rerun.behaviour import Behaviour, Loss, StartUp
 from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import Faults, Plan
 from podtide.domain.rerun.rerun import rerun
+from podtide.domain.rerun.start_up import SharedStartUp
 from podtide.domain.scheduler.rules import Retries
 from tests.support.rerun_play import (
     AT_ONCE,
@@ -29,7 +30,6 @@ from tests.support.rerun_play import (
     Single,
     Watched,
     app,
-    behaviour,
     check_sums,
     dynamic,
     figures,
@@ -69,6 +69,7 @@ def applications(draw: st.DrawFn, *, least: Millis = 0, plain: bool = False) -> 
                 more["failures"] = tuple(draw(st.lists(st.builds(Failure, ids, after), max_size=2)))
                 more["copies"] = tuple(draw(st.lists(st.builds(Copy, ids, after), max_size=1)))
                 more["stores"] = draw(st.sampled_from([(), (0,), (number,)]))
+                more["opening_ms"], more["opened"] = draw(st.sampled_from([0, 0, 90])), 2
                 more["barrier"] = len(bodies) < 3 and draw(st.integers(0, 9)) == 0
             name = len(stages)
             read = draw(st.lists(st.sampled_from(shuffles), unique=True, max_size=2)) if shuffles else []
@@ -76,7 +77,8 @@ def applications(draw: st.DrawFn, *, least: Millis = 0, plain: bool = False) -> 
             mine.append(
                 stage(
                     name, bodies, job=number, parents=tuple(read), shuffle=name if writes else None,
-                    submit_lag_ms=draw(lags), launch_lag_ms=draw(lags), finish_lag_ms=draw(lags), **more,
+                    submit_lag_ms=draw(lags), launch_lag_ms=draw(lags), finish_lag_ms=draw(lags),
+                    **more,
                 )
             )  # fmt: skip
             if writes:
@@ -134,8 +136,10 @@ def behaviours(draw: st.DrawFn, *, least: Millis = 0, losses: bool = True) -> Be
     """Executors that come and go as they like."""
     starts = st.lists(st.sampled_from([least, 100, 333, 2_000]), min_size=1, max_size=3)
     lost = st.lists(st.builds(Loss, st.integers(0, 4), st.integers(0, 6_000)), max_size=2)
-    return behaviour(
-        tuple(draw(starts)),
+    works = tuple(draw(starts))
+    machine = SharedStartUp(works, 1.3, machines=1, ready_ms=draw(st.sampled_from([(), (150,)])))
+    return Behaviour(
+        draw(st.sampled_from([StartUp(works), machine])),
         boot_ms=draw(st.sampled_from([0, 137, 500])),
         fresh_ms=draw(st.sampled_from([(), (50,), (10, 700)])),
         removal_ms=draw(st.sampled_from([(), (305,), (40, 1_000), (5_000,)])),

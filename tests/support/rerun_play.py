@@ -172,6 +172,9 @@ class _Slots(list[int]):
 
     def __setitem__(self, slot: Any, end: Any) -> None:
         old = self[slot]
+        if self.owner.revising:  # the same task goes on
+            super().__setitem__(slot, end)
+            return
         if old >= 0:
             self.owner.left(slot, old >> 24, taken=end < 0)
         super().__setitem__(slot, end)
@@ -180,7 +183,9 @@ class _Slots(list[int]):
 
 
 class WatchedTasks(Tasks):
-    """The driver of a rerun, whose slots are watched."""
+    """The driver of a rerun, whose slots are watched. ``revising``: what is written is when a task that runs will end."""
+
+    revising = False
 
     def watch(self) -> None:
         """Begin, before anything has happened."""
@@ -189,6 +194,11 @@ class WatchedTasks(Tasks):
         self.ran: list[Ran] = []
         self.events: list[stimuli.ListenerEvent] = []
         self.alone = 0
+
+    def _look_at_warming(self, run: TaskSet, slot: int, at: Millis) -> None:
+        self.revising = True
+        super()._look_at_warming(run, slot, at)
+        self.revising = False
 
     def filled(self, slot: int) -> None:
         """A task begins in a slot; which one is written after this."""

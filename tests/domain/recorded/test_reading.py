@@ -333,6 +333,56 @@ def test_a_stage_whose_first_tasks_stand_out_speaks_for_itself() -> None:
     assert [round(one.extra_ms, -2) for one in app.fresh] == [3_000, 3_000, 100, 100]
 
 
+# first tasks of a stage
+
+
+def later_stage(overhead: Millis, run: Millis, *, uneven: bool = False) -> Application:
+    """Four executors are fresh in a stage of four tasks. In one of forty after it the first task on each differs."""
+    log = Log().executors(*"0123").job(0, 0, LoggedStage(0, 0, 4)).job(1, 1_000, LoggedStage(1, 0, 40))
+    log.submit(LoggedStage(0, 0, 4), 0)
+    for index in range(4):
+        log.task(0, index, str(index), 10, 520, run=500)
+    log.complete(LoggedStage(0, 0, 4), 530).submit(LoggedStage(1, 0, 40), 1_000)
+    free = [1_010] * 4
+    for index in range(40):
+        slot, first = index % 4, index < 4
+        time = 500 + index % 3 + (run if first else 0) + (400 * (index % 4) if uneven else 0)
+        length = time + 10 + (overhead if first else 0)
+        log.start(1, index, str(slot), free[slot]).end(1, index, str(slot), free[slot], free[slot] + length, run=time)
+        free[slot] += length
+    return log.complete(LoggedStage(1, 0, 40), max(free)).application()
+
+
+@pytest.mark.parametrize(
+    ("overhead", "run", "uneven", "opening"),
+    [(60, 0, False, 60), (60, 60, True, 60), (0, 400, False, 0), (0, 0, False, 0)],
+)
+def test_what_the_first_tasks_of_a_stage_add_is_their_overhead(
+    overhead: Millis, run: Millis, uneven: bool, opening: Millis
+) -> None:
+    """Run times of four first tasks prove nothing: what they compute may take longer."""
+    first, second = later_stage(overhead, run, uneven=uneven).stages
+    assert (first.opening_ms, second.opening_ms) == (0, opening)
+    assert second.opened == (4 if opening else 0)
+    if not uneven:
+        assert [body - run for body in second.body_ms[:4]] == pytest.approx([511] * 4, abs=2)
+
+
+def test_first_tasks_run_longer_in_proportion_where_many_of_them_show_it() -> None:
+    """Ten stages of eight tasks on two executors: first tasks have 50 ms more overhead and run 50 ms longer."""
+    log = Log().executors("0", "1")
+    for stage in range(10):
+        seen, at = LoggedStage(stage, 0, 8), 10_000 * stage
+        log.job(stage, at, seen).submit(seen, at)
+        for index in range(8):
+            began, more = at + 1_000 * (index // 2), 50 if index < 2 else 0
+            log.task(stage, index, str(index % 2), began, began + 410 + 2 * more, run=400 + more)
+        log.complete(seen, at + 5_000)
+    stages = log.application(ended=200_000).stages
+    assert [one.opening_ms for one in stages[1:]] == [100] * 9
+    assert all(list(one.body_ms) == [410] * 8 for one in stages[1:])
+
+
 # cached partitions
 
 

@@ -133,6 +133,16 @@ KNOWN = {
         app(stage(0, [100] * 6)), static(1, slots=2), behaviour(fresh_ms=(40,)), 340, 340, 340,
         {SpendCause.RUNNING: 340}, {Limit.MAXIMUM: 300},
     ),
+    # on one machine of their own speed three first tasks of 40 ms of work take 120 more, whichever began first
+    "fresh executors of one machine": Known(
+        app(stage(0, [100] * 3)), static(3), Behaviour(SharedStartUp((0,), 1.0, machines=1), fresh_ms=(40,)), 220, 660, 660,
+        {SpendCause.RUNNING: 660},
+    ),
+    # the slots of an executor load its classes together
+    "a fresh executor of one machine": Known(
+        app(stage(0, [100] * 2)), static(1, slots=2), Behaviour(SharedStartUp((0,), 1.0, machines=1), fresh_ms=(40,)),
+        140, 140, 140, {SpendCause.RUNNING: 140},
+    ),
     # 100 +4 +100 +4 +100
     "a slot stands empty between two tasks": Known(
         app(stage(0, [100] * 3), turnaround_ms=4), static(1), AT_ONCE, 308, 308, 308,
@@ -667,3 +677,22 @@ def test_map_output_of_an_executor_that_is_taken_is_lost_however_it_migrates() -
     plan = static(2, shuffle_migrates=True, shuffle_fallback=True)
     outcome = run(app(*chain([[S, S], [S, S]])), plan, behaviour(losses=(Loss(0, S + 500),)))
     assert outcome.tasks_again > 0
+
+
+@pytest.mark.parametrize(
+    ("plan", "b", "second"),
+    [
+        (static(2), behaviour(fresh_ms=(40,)), 130 + 100 + 100 + 100),
+        (static(4), AT_ONCE, 130 + 100),
+        (static(1, slots=4), AT_ONCE, 130 + 100),
+        (static(2), Behaviour(SharedStartUp((0,), 1.0, machines=1)), 130 + 100 + 100 + 100),
+        (static(4), Behaviour(SharedStartUp((0,), 1.0, machines=1)), 160 + 100),  # twice as many begin at once
+        (static(1), Behaviour(SharedStartUp((0,), 1.0, machines=1)), 115 + 7 * 100),
+    ],
+)
+def test_the_first_task_of_a_stage_in_a_slot_takes_longer(plan: Plan, b: Behaviour, second: int) -> None:
+    """Eight tasks of 100 ms, of which the first in a slot took 30 ms more, in two slots; fresh executors know their own."""
+    first, later = chain([[100] * 4, [100] * 8], opening_ms=30, opened=2)
+    outcome = run(app(replace(first, opening_ms=0), later), plan, b)
+    begun, ended = next((one.submitted_ms, one.completed_ms) for one in outcome.stages if one.stage == 1)
+    assert ended - begun == second

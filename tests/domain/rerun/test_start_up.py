@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.rerun.behaviour import StartUp
-from podtide.domain.rerun.start_up import SharedStartUp, Starts, latencies
+from podtide.domain.rerun.start_up import SETTLED, SharedStartUp, Starts, WarmUp, latencies
 
 
 def reference(startup: StartUp, requests: Sequence[Millis]) -> list[float]:
@@ -202,16 +202,30 @@ def test_a_first_task_takes_longer_while_others_start_and_slows_them_down() -> N
     starts = Starts(SharedStartUp((1000,), 1.0, machines=1))
     starts.request(0, 0)
     assert starts.advance(500) == []
-    assert starts.warm_up(500, 400) == 800
+    assert starts.warm_up(500, 400).lasts_ms == 800
     assert starts.due() == 1300  # the first task is done, the start has 100 ms to go
     assert starts.advance(1300) == []
     assert (starts.due(), starts.advance(1400)) == (1400, [0])
 
 
+def test_whoever_begins_later_makes_a_first_task_longer() -> None:
+    """Two first tasks of 400 ms of work that begin at once take 800 ms, the one that is counted first as well."""
+    starts = Starts(SharedStartUp((1000,), 1.0, machines=1))
+    one, two = starts.warm_up(0, 400), starts.warm_up(0, 400)
+    assert (one.lasts_ms, two.lasts_ms) == (400, 800)
+    assert (starts.warms(0, one.number), starts.warms(300, one.number), starts.warms(300, two.number)) == (
+        800,
+        500,
+        500,
+    )
+    assert starts.advance(800) == []
+    assert starts.warms(800, one.number) == 0
+
+
 def test_who_has_a_machine_of_its_own_is_in_nobodys_way() -> None:
     starts = Starts(SharedStartUp((1000,), 1.0))
     starts.request(0, 0)
-    assert starts.warm_up(500, 400) == 400
+    assert starts.warm_up(500, 400) == WarmUp(SETTLED, 400)
     assert starts.advance(1000) == [0]
 
 

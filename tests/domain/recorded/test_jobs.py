@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from podtide.domain.base.randomness import stream
-from podtide.domain.recorded.job_order import TOGETHER_MS, drawn_priorities
+from podtide.domain.recorded.jobs import TOGETHER_MS, drawn_priorities
 from podtide.domain.rerun.rerun import rerun
 from tests.support.rerun_play import app, behaviour, job, stage, static
 
