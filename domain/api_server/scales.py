@@ -18,12 +18,12 @@ from podtide.domain.api_server.statuses import bad_request, conflict, invalid, n
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def scaled(books: Books, kind: ApiKind, namespace: str, name: str) -> FrozenObject:
-    """The set whose scale is asked for, or 404: in the words of its kind's storage."""
+def read_scale(books: Books, kind: ApiKind, namespace: str, name: str) -> FrozenObject:
+    """The Scale of a set, or 404: in the words of its kind's storage."""
     item = books.find(kind, namespace, name)
     if item is None:
         raise not_found(kind if kind is STATEFUL_SETS else replace(kind, plural=f"{kind.plural}/scale"), name)
-    return item
+    return scale_of(item)
 
 
 def scale_of(item: FrozenObject) -> FrozenObject:

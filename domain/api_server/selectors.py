@@ -147,6 +147,8 @@ def _values(words: list[str], place: int) -> tuple[frozenset[str], int]:
     if words[place] != "(":
         raise bad_request(f"unable to parse requirement: found '{words[place]}' expected: '('")
     values, place = [], place + 1
+    if not words[place]:
+        raise bad_request("unable to parse requirement: found '', expected: ',', ')' or identifier")
     while words[place] != ")":
         if words[place] == ",":
             values.append("")

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, assert_never
 from podtide.domain.api_server import reads, scales, writes
 from podtide.domain.api_server.controllers.settle import retry_due, settle
 from podtide.domain.api_server.discovery import discovered
-from podtide.domain.api_server.json_values import FrozenObject, Json, at, frozen, put, words
+from podtide.domain.api_server.json_values import FrozenObject, Json, at, drop, frozen, put, words
 from podtide.domain.api_server.kinds import BY_RESOURCE, NAMESPACES, PODS, ApiKind
 from podtide.domain.api_server.messages import (
     ApiResponse,
@@ -228,21 +228,15 @@ def _dry(request: HttpRequest) -> bool:
     return bool(wanted)
 
 
-def _existing(books: Books, target: RequestTarget) -> FrozenObject:
-    """The object that a path names, or 404."""
-    look = scales.scaled if target.subresource == "scale" else writes.existing
-    return look(books, target.kind, target.namespace, target.name)
-
-
 # reading
 
 
 def _get(books: Books, target: RequestTarget, request: HttpRequest, query: dict[str, str]) -> ApiResponse:
     _known(query, _READ)
     reads.check_version(books, query)
-    item = _existing(books, target)
     if target.subresource == "scale":
-        return ApiResponse(200, scales.scale_of(item))
+        return ApiResponse(200, scales.read_scale(books, target.kind, target.namespace, target.name))
+    item = writes.existing(books, target.kind, target.namespace, target.name)
     if wants_table(request.accept):
         item = row_of(target.kind, item, books.now)
     return ApiResponse(200, item)
@@ -268,15 +262,16 @@ def _collection(books: Books, target: RequestTarget, request: HttpRequest, query
 
 def _put(books: Books, target: RequestTarget, request: HttpRequest) -> ApiResponse:
     kind, namespace, name = target.kind, target.namespace, target.name
-    old = books.find(kind, namespace, name)
-    if old is None and kind.put_creates:
-        if at(writes.readable(kind, request.body), ("metadata", "name")) != name:
-            raise bad_request("the name of the object does not match the name on the URL")
-        return ApiResponse(201, writes.create(books, kind, namespace, request.body))
-    old = _existing(books, target)
     if target.subresource == "scale":
+        old = writes.existing(books, kind, namespace, name)
         return ApiResponse(200, scales.change_scale(books, kind, old, request.body))
-    return ApiResponse(200, writes.change(books, kind, old, request.body, target.subresource))
+    item = writes.readable(kind, request.body)
+    writes.check_place(item, namespace, name)
+    old_or_none = books.find(kind, namespace, name)
+    if old_or_none is None and kind.put_creates:
+        return ApiResponse(201, writes.create(books, kind, namespace, drop(item, ("metadata", "resourceVersion"))))
+    old = writes.existing(books, kind, namespace, name)
+    return ApiResponse(200, writes.change(books, kind, old, item, target.subresource))
 
 
 def _patch(books: Books, target: RequestTarget, request: HttpRequest, query: dict[str, str]) -> ApiResponse:
@@ -286,7 +281,7 @@ def _patch(books: Books, target: RequestTarget, request: HttpRequest, query: dic
         fault = not_allowed("force", "may not be specified for non-apply patch")
         raise invalid("meta.k8s.io", "PatchOptions", "", [fault])
     _known(query, _WRITE)
-    old = _existing(books, target)
+    old = writes.existing(books, target.kind, target.namespace, target.name)
     patch = frozen(request.body)
     if request.content_type not in _MEDIA:
         message = "the body of the request was in an unknown format - accepted media types include: " + ", ".join(
@@ -321,8 +316,7 @@ def _apply(books: Books, target: RequestTarget, request: HttpRequest, query: dic
         raise unsupported(f"server-side apply of {kind.plural}/{target.subresource}")
     config = writes.readable(kind, check_config(frozen(request.body), kind.api_version))
     name = config["metadata"].get("name", target.name)
-    if name != target.name:
-        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
+    writes.check_place(put(config, ("metadata", "name"), name), target.namespace, target.name)
     if kind.has_status:
         # Of the object itself the status is left alone, of its status all else.
         mine = {"apiVersion", "kind", "metadata", "status"} if target.subresource else config.keys() - {"status"}

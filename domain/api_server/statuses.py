@@ -88,9 +88,10 @@ def unsupported(what: str) -> ApiRefusal:
     return failure(400, "BadRequest", f"podtide's API server does not support {what}")
 
 
-def already_exists(kind: ApiKind, name: str) -> ApiRefusal:
-    """409 of a create."""
-    return failure(409, "AlreadyExists", f'{kind.resource} "{name}" already exists', details_of(kind, name))
+def already_exists(kind: ApiKind, name: str, *, ending: bool = False) -> ApiRefusal:
+    """409 of a create; ``ending``: what is there is on its way out."""
+    message = f'{"object is being deleted: " if ending else ""}{kind.resource} "{name}" already exists'
+    return failure(409, "AlreadyExists", message, details_of(kind, name))
 
 
 def conflict(kind: ApiKind, name: str, why: str = "") -> ApiRefusal:

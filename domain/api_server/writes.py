@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from podtide.domain.api_server import quotas
 from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, at, drop, frozen, put, words
-from podtide.domain.api_server.kinds import NAMESPACES, PODS, ApiKind
+from podtide.domain.api_server.kinds import DEPLOYMENTS, NAMESPACES, PODS, ApiKind
 from podtide.domain.api_server.patches.apply import FieldManager, updated
 from podtide.domain.api_server.reads import integer
 from podtide.domain.api_server.rules import kind_rules, metadata_rules
@@ -112,8 +112,9 @@ def create(books: Books, kind: ApiKind, namespace: str, body: Json, managers: Ma
     item = kind_rules.begun(kind, kind_rules.with_defaults(kind, item), books.made)
     faults = metadata_rules.faults_of(kind, item["metadata"]) + kind_rules.faults_of(kind, item)
     _refuse(kind, name, faults)
-    if books.find(kind, namespace, name) is not None:
-        raise already_exists(kind, name)
+    there = books.find(kind, namespace, name)
+    if there is not None:
+        raise already_exists(kind, name, ending="deletionTimestamp" in there["metadata"])
     quotas.check(books, kind, item)
     return books.write(ObjectKey(kind.resource, namespace, name), item)
 
@@ -145,6 +146,18 @@ def existing(books: Books, kind: ApiKind, namespace: str, name: str) -> FrozenOb
     return item
 
 
+def check_place(item: FrozenObject, namespace: str, name: str) -> None:
+    """400 where an object says that it belongs to another place than the path."""
+    metadata = item["metadata"]
+    if metadata.get("name", "") != name:
+        why = f"the name of the object ({metadata.get('name', '')}) does not match the name on the URL ({name})"
+        raise bad_request(why)
+    given = metadata.get("namespace") or namespace
+    if given != namespace:
+        why = f"the namespace of the object ({given}) does not match the namespace on the request ({namespace})"
+        raise bad_request(why)
+
+
 def change(
     books: Books,
     kind: ApiKind,
@@ -156,12 +169,8 @@ def change(
     """Put a whole new object in the place of ``old``; returns what is stored. ``managers``: as for ``replaced``."""
     item = readable(kind, body)
     metadata, name = item["metadata"], old["metadata"]["name"]
-    if metadata.get("name", "") != name:
-        why = f"the name of the object ({metadata.get('name', '')}) does not match the name on the URL ({name})"
-        raise bad_request(why)
     namespace = old["metadata"].get("namespace", "")
-    if (metadata.get("namespace") or namespace) != namespace:
-        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    check_place(item, namespace, name)
     version = metadata.get("resourceVersion")
     if not version and kind.plural == "leases":
         why = "must be specified for an update"
@@ -215,7 +224,10 @@ def replaced(
         item = put(item, path, managers) if managers else drop(item, path)
     if item == old:
         return old
-    if "generation" in item["metadata"] and item.get("spec") != old.get("spec"):
+    renewed = item.get("spec") != old.get("spec")
+    if kind is DEPLOYMENTS:
+        renewed = renewed or item["metadata"].get("annotations") != old["metadata"].get("annotations")
+    if renewed and "generation" in item["metadata"]:
         item = put(item, ("metadata", "generation"), item["metadata"]["generation"] + 1)
     return settled(books, key_of(kind, item), item)
 
@@ -320,8 +332,10 @@ def check_preconditions(kind: ApiKind, item: FrozenObject, options: DeleteOption
         why += f"({metadata['resourceVersion']}). The object might have been modified"
     if why:
         name = metadata["name"]
-        message = f'Operation cannot be fulfilled on {kind.kind} "{name}": {why}'
-        raise failure(409, "Conflict", message, {"name": name, "kind": kind.kind})
+        group = {"group": kind.group} if kind.group else {}
+        qualified = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+        message = f'Operation cannot be fulfilled on {qualified} "{name}": {why}'
+        raise failure(409, "Conflict", message, {"name": name, **group, "kind": kind.kind})
 
 
 def delete(books: Books, kind: ApiKind, item: FrozenObject, options: DeleteOptions) -> FrozenObject:

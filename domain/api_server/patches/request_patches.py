@@ -212,7 +212,8 @@ def _merged_object(target: FrozenObject, patch: FrozenObject) -> FrozenObject | 
             made[name] = value
     for name, order in orders.items():
         if isinstance(made.get(name), tuple):
-            made[name] = _ordered(name, made[name], order)
+            key = _merge_key(name, made[name])
+            made[name] = _normalized(made[name], order, _list(target.get(name)), key)
     return FrozenObject(made)
 
 
@@ -226,7 +227,8 @@ def _merge_key(name: str, *lists: tuple[Json, ...]) -> str:
 
 def _merged_list(name: str, old: tuple[Json, ...], patch: tuple[Json, ...]) -> tuple[Json, ...]:
     if name in _PRIMITIVES:
-        return (*old, *(one for number, one in enumerate(patch) if one not in old and one not in patch[:number]))
+        every = (*old, *(one for number, one in enumerate(patch) if one not in old and one not in patch[:number]))
+        return _normalized(every, patch, old, "")
     mark = FrozenObject({"$patch": "replace"})
     if mark in patch:
         return tuple(_stripped(one) for one in patch if one != mark)
@@ -244,19 +246,28 @@ def _merged_list(name: str, old: tuple[Json, ...], patch: tuple[Json, ...]) -> t
             made.append(_stripped(element))
         else:
             made[place] = _merged_object(made[place], element)
-    return tuple(made)
+    return _normalized(tuple(made), patch, old, key)
 
 
-def _ordered(name: str, items: tuple[Json, ...], order: tuple[Json, ...]) -> tuple[Json, ...]:
-    """Elements in the order that the patch gives; those that it does not name keep their places behind."""
-    key = _merge_key(name, items)
-    wanted = [one.get(key) if isinstance(one, FrozenObject) else one for one in order]
+def _normalized(items: tuple[Json, ...], order: tuple[Json, ...], old: tuple[Json, ...], key: str) -> tuple[Json, ...]:
+    """Elements in apimachinery's order (normalizeElementOrder).
 
-    def place(one: Json) -> int:
-        value = one.get(key) if key else one
-        return wanted.index(value) if value in wanted else len(wanted)
+    Those that the patch names come in its order, the others in theirs; an old one stands before one of the patch only where
+    it stood before it already.
+    """
 
-    return tuple(sorted(items, key=place))
+    def names(elements: tuple[Json, ...]) -> list[Json]:
+        return [one.get(key) if key and isinstance(one, FrozenObject) else one for one in elements]
+
+    wanted, was = names(order), names(old)
+    named = sorted((one for one in items if names((one,))[0] in wanted), key=lambda one: wanted.index(names((one,))[0]))
+    made: list[Json] = []
+    for one in (one for one in items if names((one,))[0] not in wanted):
+        place = was.index(names((one,))[0]) if names((one,))[0] in was else -1
+        while named and not (place >= 0 and (last := names((named[0],))[0]) in was and place < was.index(last)):
+            made.append(named.pop(0))
+        made.append(one)
+    return (*made, *named)
 
 
 def _list(value: Json) -> tuple[Json, ...]:

@@ -20,6 +20,7 @@ from podtide.domain.api_server.rules.set_rules import SETS, set_change_faults, s
 from podtide.domain.api_server.statuses import (
     FieldFault,
     bad_request,
+    duplicate,
     not_allowed,
     not_one_of,
     required,
@@ -36,6 +37,7 @@ _DATA_KEY_TEXT: Final = (
 _DATA_MAX: Final = 1024 * 1024
 CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 _CLAIM_IMMUTABLE: Final = "spec is immutable after creation except resources.requests for bound claims"
+_STORAGE: Final = ("spec", "resources", "requests", "storage")
 _PORT: Final = "must be between 1 and 65535, inclusive"
 _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 
@@ -95,7 +97,11 @@ def change_faults(kind: ApiKind, old: FrozenObject, new: FrozenObject) -> list[F
         if not at(old, ("spec", "volumeName")):
             other = drop(other, ("spec", "volumeName"))
             one = drop(one, ("spec", "volumeName"))
-        return [] if one.get("spec") == other.get("spec") else [not_allowed("spec", _CLAIM_IMMUTABLE)]
+        faults = [] if one.get("spec") == other.get("spec") else [not_allowed("spec", _CLAIM_IMMUTABLE)]
+        was, now = (parse_quantity(str(at(item, _STORAGE))) for item in (old, new))
+        if was is not None and now is not None and now < was:
+            faults.append(not_allowed(".".join(_STORAGE), "field can not be less than previous value"))
+        return faults
     if kind.plural == "services":
         was, now = at(old, ("spec", "clusterIP")), at(new, ("spec", "clusterIP"))
         return [wrong("spec.clusterIPs[0]", now or "", "field is immutable")] if was and now != was else []
@@ -116,6 +122,8 @@ def _begun_service(item: FrozenObject, draw: int) -> FrozenObject:
 
 def _service_defaults(item: FrozenObject) -> FrozenObject:
     spec = filled(item.get("spec") or EMPTY, {"type": "ClusterIP", "sessionAffinity": "None"})
+    if spec.get("clusterIP") and not spec.get("clusterIPs"):
+        spec = put(spec, ("clusterIPs",), (spec["clusterIP"],))
     ports = spec.get("ports")
     if isinstance(ports, tuple):
         kept = tuple(filled(port, {"protocol": "TCP", "targetPort": port.get("port")}) for port in ports)
@@ -136,6 +144,8 @@ def _service_faults(item: FrozenObject) -> list[FieldFault]:
     for number, port in enumerate(ports):
         if len(ports) > 1 and not port.get("name"):
             faults.append(required(f"spec.ports[{number}].name"))
+        if port.get("name") and port["name"] in [one.get("name") for one in ports[:number]]:
+            faults.append(duplicate(f"spec.ports[{number}].name", port["name"]))
         value = port.get("port")
         if not isinstance(value, int) or not 1 <= value <= 65535:
             faults.append(wrong(f"spec.ports[{number}].port", value or 0, _PORT))

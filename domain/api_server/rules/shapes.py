@@ -12,6 +12,7 @@ from typing import Any, Final
 from podtide.domain.api_server.json_values import FrozenObject, Json
 from podtide.domain.api_server.kinds import ApiKind
 from podtide.domain.api_server.statuses import ApiRefusal, bad_request
+from podtide.domain.jvm.quantities import parse_quantity
 
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "text": (str,),
@@ -171,6 +172,7 @@ def _misfit(value: Json, shape: Any, place: str) -> str:
         return ""
     if isinstance(shape, str):
         fits = isinstance(value, _TYPES[shape]) and (shape == "flag" or not isinstance(value, bool))
+        fits = fits and (shape != "quantity" or parse_quantity(str(value)) is not None)
         return "" if fits else place
     if isinstance(shape, list):
         if not isinstance(value, tuple):

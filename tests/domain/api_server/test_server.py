@@ -230,7 +230,7 @@ def test_strategic_merge_knows_keys_orders_sets_and_directives() -> None:
         "spec": {"containers": [{"name": "executor", "image": "new:1"}]},
     }
     item = server.call("PATCH", "pods/p", patch, STRATEGIC)
-    assert item["metadata"]["finalizers"] == ("a/2", "a/3")
+    assert item["metadata"]["finalizers"] == ("a/3", "a/2")
     assert item["metadata"]["labels"] == {"only": "this"}
     assert item["spec"]["containers"][0]["image"] == "new:1"
     assert item["spec"]["containers"][0]["args"] == ("executor",)
