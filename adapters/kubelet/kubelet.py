@@ -11,7 +11,7 @@ import json
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,8 @@ END_S: Final = 10.0
 class KubeletConfig:
     """``folder``: local directories of pods. ``pods_per_node``: pods that run at once on each of the ``nodes``.
 
-    ``start_delay_s``: from the room for a pod to its start. ``say``: takes what goes wrong, in one line.
+    ``kubeconfig``: for drivers in pods. ``start_delay_s``: from the room for a pod to its start. ``say``: takes what goes
+    wrong, in one line.
     """
 
     namespace: str
@@ -47,6 +48,7 @@ class KubeletConfig:
     node_prefix: str = "node"
     start_delay_s: float = 0.0
     logs: PodLogs | None = None
+    kubeconfig: Path | None = None
     say: Callable[[str], None] = lambda line: print(f"kubelet: {line}", file=sys.stderr)
 
 
@@ -58,7 +60,7 @@ def hollow_kubelet(api: ApiClient, config: KubeletConfig) -> Iterator[Kubelet]:
 
 @contextmanager
 def process_kubelet(api: ApiClient, config: KubeletConfig, spark: LocalSpark) -> Iterator[Kubelet]:
-    """Kubelets that run the pods of Spark's executors as processes of a local Spark. Other pods fail, and say why."""
+    """Kubelets that run the pods of executors and drivers as processes of a local Spark. Other pods fail, and say why."""
     yield from _running(Kubelet(api, config, spark))
 
 
@@ -77,6 +79,7 @@ class Kubelet:
         self.folder = config.folder
         self.spark = spark
         self.start_delay_s = config.start_delay_s
+        self.kubeconfig = config.kubeconfig
         self.logs = config.logs or PodLogs(config.folder)
         self.started: list[str] = []
         self.exits: dict[str, int] = {}
@@ -252,6 +255,19 @@ class Kubelet:
         """The last delete of a pod that was deleted."""
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
         self._call("delete", f"{self._path}/{pod}", body)
+
+    def config_map(self, name: str) -> Mapping[str, str] | None:
+        """The data of a config map; None while it is not there."""
+        path = f"/api/v1/namespaces/{self._config.namespace}/configmaps/{name}"
+        try:
+            answer = self._api.call("get", "configmaps", path)
+        except Unreachable as problem:
+            self._config.say(f"get {path}: {problem}")
+            return None
+        if not answer.ok:
+            return None
+        data: Mapping[str, str] = json.loads(answer.body).get("data") or {}
+        return data
 
     def _call(self, verb: str, path: str, body: dict[str, Any], content: str = "application/json") -> ApiAnswer | None:
         """A call, repeated until there is an answer or the kubelet ends."""

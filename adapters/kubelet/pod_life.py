@@ -13,10 +13,12 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from podtide.adapters.kubelet.driver_process import ConfigMaps, begun_driver, config_maps
 from podtide.adapters.kubelet.pod_logs import PodLogs
 from podtide.adapters.kubelet.processes import kill_rest, kill_session
 from podtide.adapters.kubelet.spark_process import (
@@ -24,6 +26,7 @@ from podtide.adapters.kubelet.spark_process import (
     NoExecutor,
     Pod,
     begun,
+    is_driver,
     memory_limit,
     refuse_others,
     spark_container,
@@ -34,6 +37,7 @@ GRACE_S: Final = 30.0
 KILL_S: Final = 2.0
 """What SIGTERM has after a hook that used the grace up."""
 
+MOUNT_AGAIN_S: Final = 0.2
 TERMINATED: Final = 143
 KILLED: Final = 137
 
@@ -45,6 +49,7 @@ class PodCalls(Protocol):
     logs: PodLogs
     spark: LocalSpark | None
     start_delay_s: float
+    kubeconfig: Path | None
 
     @property
     def ending(self) -> bool:
@@ -61,6 +66,10 @@ class PodCalls(Protocol):
 
     def delete(self, pod: str, uid: str) -> None:
         """The last delete of a pod that was deleted."""
+        ...
+
+    def config_map(self, name: str) -> Mapping[str, str] | None:
+        """The data of a config map; None while it is not there."""
         ...
 
     def began(self, life: PodLife) -> None:
@@ -151,7 +160,8 @@ class PodLife:
         if self._calls.spark is not None:
             try:
                 refuse_others(self._pod)
-                self._start(self._calls.spark)
+                if not self._start(self._calls.spark):
+                    return TERMINATED
             except (NoExecutor, OSError, KeyError) as problem:
                 why = f"podtide's process kubelet: {problem}"
                 self._say({"phase": "Failed", "reason": "CannotRun", "message": why, "startTime": self._start_time})
@@ -164,12 +174,31 @@ class PodLife:
             self._say(self._terminated(code))
         return code
 
-    def _start(self, spark: LocalSpark) -> None:
+    def _start(self, spark: LocalSpark) -> bool:
+        """Start the process; whether there is one: a pod may be deleted while it waits for what it mounts."""
         folder = self._calls.folder / self.name
         folder.mkdir()
+        maps = self._config_maps() if is_driver(self._pod) else {}
+        if maps is None:
+            return False
         with self._calls.logs.open(self.name) as log:
-            self.process = begun(spark, self._pod, self._ip, folder, log.fileno())
+            if is_driver(self._pod):
+                kubeconfig = self._calls.kubeconfig
+                self.process = begun_driver(spark, self._pod, self._ip, folder, log.fileno(), maps, kubeconfig)
+            else:
+                self.process = begun(spark, self._pod, self._ip, folder, log.fileno())
         threading.Thread(target=self._wait, args=(self.process,), daemon=True).start()
+        return True
+
+    def _config_maps(self) -> ConfigMaps | None:
+        """What the driver mounts, waited for: spark-submit makes the pod first. None: the pod was deleted meanwhile."""
+        maps: dict[str, Mapping[str, str]] = {}
+        for name in config_maps(self._pod):
+            while (data := self._calls.config_map(name)) is None:
+                if self._deleted.wait(MOUNT_AGAIN_S):
+                    return None
+            maps[name] = data
+        return maps
 
     def _wait(self, process: subprocess.Popen[bytes]) -> None:
         process.wait()
@@ -208,7 +237,7 @@ class PodLife:
         if self.process is not None:
             self.process.wait()
             kill_rest(self.process.pid)
-            shutil.rmtree(self._calls.folder / self.name, ignore_errors=True)
+        shutil.rmtree(self._calls.folder / self.name, ignore_errors=True)
 
     # statuses
 

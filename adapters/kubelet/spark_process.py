@@ -21,6 +21,7 @@ from podtide.domain.jvm.quantities import parse_quantity
 Pod: TypeAlias = dict[str, Any]
 
 BACKEND: Final = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+ROLES: Final = frozenset({"executor", "driver"})
 _ASK: Final = "import os, pyspark; print(os.path.dirname(pyspark.__file__))"
 _ASK_S: Final = 60
 _PASSED: Final = ("PATH", "JAVA_HOME", "LANG", "TZ", "HOME")
@@ -88,24 +89,34 @@ def java() -> str | None:
 
 
 def spark_container(pod: Pod) -> Pod:
-    """The container that runs the executor."""
+    """The container that runs the executor or the driver."""
     containers: list[Pod] = pod["spec"]["containers"]
-    return next((one for one in containers if "executor" in (one.get("args") or ())), containers[-1])
+    return next((one for one in containers if _role(one) in ROLES), containers[-1])
+
+
+def is_driver(pod: Pod) -> bool:
+    """Whether it is a driver's pod, in cluster mode."""
+    return _role(spark_container(pod)) == "driver"
+
+
+def _role(container: Pod) -> str:
+    """What the image's entrypoint is told to be."""
+    return next(iter(container.get("args") or ("",)), "")
 
 
 def refuse_others(pod: Pod) -> None:
     """Raise NoExecutor for a pod of which something would be left out."""
-    if "executor" not in (spark_container(pod).get("args") or ()):
-        raise NoExecutor("only pods of Spark executors are run as processes")
+    if _role(spark_container(pod)) not in ROLES:
+        raise NoExecutor("only pods of Spark's executors and drivers are run as processes")
     if pod["spec"].get("initContainers"):
         raise NoExecutor("init containers are not run")
     if len(pod["spec"]["containers"]) > 1:
-        raise NoExecutor("containers beside the executor's are not run")
+        raise NoExecutor("containers beside Spark's are not run")
 
 
 def begun(spark: LocalSpark, pod: Pod, ip: str, folder: Path, log: int) -> subprocess.Popen[bytes]:
     """Start the process of an executor's pod; ``folder`` is its own, ``log`` a file descriptor."""
-    env = _environment(spark, pod, ip, folder)
+    env = pod_environment(spark, pod, ip, folder)
     options = [env[key] for key in sorted((k for k in env if k.startswith("SPARK_JAVA_OPT_")), key=_last_number)]
     command = [
         java() or "java", *options, "-Xms64m", f"-Xmx{env['SPARK_EXECUTOR_MEMORY']}", "-XX:+UseSerialGC",
@@ -124,7 +135,8 @@ def memory_limit(pod: Pod) -> int | None:
     return None if amount is None else int(amount)
 
 
-def _environment(spark: LocalSpark, pod: Pod, ip: str, folder: Path) -> dict[str, str]:
+def pod_environment(spark: LocalSpark, pod: Pod, ip: str, folder: Path) -> dict[str, str]:
+    """The environment of the pod's Spark container, with the local Spark in the place of the image's."""
     env = {name: os.environ[name] for name in _PASSED if name in os.environ}
     if spark.python is not None:
         # Workers are started as the driver's "python3": that of the installation comes first.

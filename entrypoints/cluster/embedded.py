@@ -25,8 +25,8 @@ from podtide.domain.base.units import Millis
 HISTORY: Final = 10_000
 """Revisions that are remembered: what happens in one step of a large collection, and more."""
 
-Kubelets: TypeAlias = Callable[[Path, PodLogs], AbstractContextManager[object]]
-"""Starts the kubelets: by a kubeconfig, with a folder of their own."""
+Kubelets: TypeAlias = Callable[[Path, PodLogs, Path], AbstractContextManager[object]]
+"""Starts the kubelets: by a kubeconfig, with a folder of their own, and with the user's kubeconfig for drivers in pods."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def embedded(
         state = _with_namespace(namespace, clock.now())
         server = end.enter_context(serving(state, config, clock=clock, logs=logs, observer=observer))
         kubeconfig = server.kubeconfig(folder / "kubeconfig", namespace)
-        with kubelets(server.kubeconfig(folder / "kubelet.kubeconfig", namespace, kubelet=True), logs):
+        with kubelets(server.kubeconfig(folder / "kubelet.kubeconfig", namespace, kubelet=True), logs, kubeconfig):
             yield EmbeddedCluster(server, kubeconfig, namespace, folder)
 
 

@@ -98,9 +98,14 @@ def _kubelets(options: ClusterOptions) -> Kubelets:
     spark = None if options.hollow else local_spark(options.command, os.environ)
 
     @contextmanager
-    def started(kubeconfig: Path, logs: PodLogs) -> Iterator[None]:
+    def started(kubeconfig: Path, logs: PodLogs, users: Path) -> Iterator[None]:
         config = KubeletConfig(
-            options.namespace, logs.folder, options.nodes or nodes, options.pods_per_node or room, logs=logs
+            options.namespace,
+            logs.folder,
+            options.nodes or nodes,
+            options.pods_per_node or room,
+            logs=logs,
+            kubeconfig=users,
         )
         with closing(connect(str(kubeconfig))) as api:
             kubelets = hollow_kubelet(api, config) if spark is None else process_kubelet(api, config, spark)

@@ -5,9 +5,9 @@ the last line of a key counts. So the user's own settings stay, but for the few 
 says on spark-submit's command line or in the program goes over all of it, as always.
 
 Keys stand for client mode (``spark.kubernetes.authenticate.*``), for spark-submit in cluster mode (``...submission.*``) and
-for a driver in a pod (``spark.kubernetes.driver.master``). The driver's own address is not among them: in cluster mode Spark
-refuses it (DriverServiceFeatureStep); it comes by SPARK_LOCAL_IP and SPARK_LOCAL_HOSTNAME, which only the program's own
-process reads.
+for a driver in a pod (``spark.kubernetes.driver.master``, a URL without ``k8s://``: it is taken as it is). The driver's own
+address is not among them: in cluster mode Spark refuses it (DriverServiceFeatureStep); it comes by SPARK_LOCAL_IP and
+SPARK_LOCAL_HOSTNAME, which only the program's own process reads.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def cluster_settings(url: str, namespace: str, token: str, ca: Path | None) -> d
     """The settings that say which cluster it is."""
     settings = {
         "spark.master": f"k8s://{url}",
-        "spark.kubernetes.driver.master": f"k8s://{url}",
+        "spark.kubernetes.driver.master": url,
         "spark.kubernetes.namespace": namespace,
         "spark.kubernetes.container.image": IMAGE,
     }

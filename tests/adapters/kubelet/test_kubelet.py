@@ -38,6 +38,11 @@ while :; do sleep 0.02; done
 """
 
 
+SUBMIT = """#!/bin/bash
+echo "args $@"; echo "conf $SPARK_CONF_DIR kubeconfig $KUBECONFIG"; cat "$SPARK_CONF_DIR/spark.properties"
+"""
+
+
 class Played:
     """A server, kubelets, and who asks."""
 
@@ -72,6 +77,11 @@ class Played:
         self.create(f"exec-{number}", containers=[container])
         return f"exec-{number}"
 
+    def config_map(self, name: str, values: dict[str, str]) -> None:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": values}
+        path = "/api/v1/namespaces/default/configmaps"
+        assert self.api.call("create", "configmaps", path, body=json.dumps(body).encode()).ok
+
     def pod(self, name: str) -> Any:
         return self.call("get", f"/{name}")
 
@@ -91,7 +101,7 @@ def played(folder: Path, spark: LocalSpark | None, *, room: int = 4, nodes: int 
     logs = PodLogs(folder / "kubelet")
     with serving(begin(ApiConfig(), SystemClock().now()), logs=logs) as server:
         kubeconfig = str(server.kubeconfig(folder / "kubeconfig"))
-        config = KubeletConfig("default", logs.folder, nodes, room, logs=logs)
+        config = KubeletConfig("default", logs.folder, nodes, room, logs=logs, kubeconfig=folder / "kubeconfig")
         with closing(connect(kubeconfig)) as api, closing(connect(kubeconfig)) as own:
             kubelets = hollow_kubelet(own, config) if spark is None else process_kubelet(own, config, spark)
             with kubelets as kubelet:
@@ -106,6 +116,10 @@ def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalSpark:
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
     (tmp_path / "spark" / "jars").mkdir(parents=True)
+    submit = tmp_path / "spark" / "bin" / "spark-submit"
+    submit.parent.mkdir()
+    submit.write_text(SUBMIT)
+    submit.chmod(0o755)
     return LocalSpark(tmp_path / "spark")
 
 
@@ -227,6 +241,38 @@ def runs(pids: Path) -> bool:
 def command_of(pids: Path) -> bytes:
     """The program that a process is by now."""
     return Path(f"/proc/{int(pids.read_text() or 1)}/cmdline").read_bytes().split(b"\0")[0].rpartition(b"/")[2]
+
+
+def test_a_driver_waits_for_its_config_map_and_submits_from_it(tmp_path: Path, spark: LocalSpark) -> None:
+    with played(tmp_path, spark) as play:
+        arguments = ["driver", "--properties-file", "/opt/spark/conf/spark.properties", "local:///app.py"]
+        container = {
+            "name": "spark", "image": "i", "args": arguments,
+            "env": [{"name": "SPARK_CONF_DIR", "value": "/opt/spark/conf"}],
+            "volumeMounts": [{"name": "conf", "mountPath": "/opt/spark/conf"}, {"name": "dir", "mountPath": "/var/d"}],
+        }  # fmt: skip
+        volumes: list[Any] = [{"name": "conf", "configMap": {"name": "settings"}}, {"name": "dir", "emptyDir": {}}]
+        play.create("deleted", containers=[container], volumes=volumes)
+        play.create("driver", containers=[container], volumes=volumes)
+        until(lambda: play.pod("driver")["spec"].get("nodeName") and play.pod("deleted")["spec"].get("nodeName"), 20)
+        play.delete("deleted", 30)  # while it waits for what it mounts
+        play.reaches("deleted", "gone")
+        assert play.phase("driver") == "Pending"
+        play.config_map("settings", {"spark.properties": "spark.driver.host=svc\nplace=/opt/spark/conf/x\n"})
+        play.reaches("driver", "Succeeded")
+        ip = play.pod("driver")["status"]["podIP"]
+        conf = tmp_path / "kubelet" / "driver" / "volumes" / "conf"
+        args, where, *properties = play.call("get", "/driver/log").decode().splitlines()
+        assert f"--conf spark.driver.bindAddress={ip} " in args
+        assert args.endswith(f"--deploy-mode client --properties-file {conf}/spark.properties local:///app.py")
+        assert where == f"conf {conf} kubeconfig {tmp_path / 'kubeconfig'}"
+        assert properties[:2] == ["spark.driver.host=svc", f"place={conf}/x"]
+        assert properties[-2:] == [f"spark.driver.host={ip}", f"spark.driver.bindAddress={ip}"]
+        play.create(
+            "secret", containers=[container], volumes=[{"name": "conf", "secret": {"secretName": "s"}}, volumes[1]]
+        )
+        play.reaches("secret", "Failed")
+        assert "volume conf: only config maps" in play.pod("secret")["status"]["message"]
 
 
 def test_what_would_be_left_out_of_a_pod_fails_it(tmp_path: Path, spark: LocalSpark) -> None:
