@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from podtide.entrypoints.common.namespace import namespace_of
-from podtide.entrypoints.common.output import check_streams
+from podtide.entrypoints.common.output import Misused, check_streams
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -44,6 +44,9 @@ def cluster(command: tuple[str, ...], hollow: bool, **given: Any) -> int:
     be read, 4 no server or no Spark, 127 no such command, 130 interrupted.
     """
     check_streams()
-    from podtide.entrypoints.cluster.run import ClusterOptions, run_cluster  # noqa: PLC0415 - usage errors need none of it
+    try:
+        from podtide.entrypoints.cluster.run import ClusterOptions, run_cluster  # noqa: PLC0415 - usage errors need none
+    except ModuleNotFoundError as missing:
+        raise Misused(f"the package {missing.name} is not installed; install podtide[kubernetes]") from None
 
     return run_cluster(ClusterOptions(command=command, hollow=hollow, **given))

@@ -16,7 +16,7 @@ from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubelet.kubelet import KubeletConfig, hollow_kubelet, process_kubelet
 from podtide.adapters.kubelet.pod_logs import PodLogs
 from podtide.adapters.kubelet.spark_process import NoSpark, local_spark
-from podtide.adapters.kubernetes.api import connect
+from podtide.adapters.kubernetes.api import ConnectionRefused, connect
 from podtide.entrypoints.cluster.embedded import EmbeddedCluster, Kubelets, embedded
 from podtide.entrypoints.cluster.program import CannotStart, run_program
 from podtide.entrypoints.cluster.spark_conf_dir import (
@@ -53,7 +53,7 @@ def run_cluster(options: ClusterOptions) -> int:
     """Run it to its end; returns the exit code, the program's where there is one. Raises a Refusal."""
     config = ServingConfig(port=options.port, tls=options.tls)
     with (
-        refused_as(ClusterRefused, ApiNotServed, NoSpark),
+        refused_as(ClusterRefused, ApiNotServed, NoSpark, ConnectionRefused),
         refused_as(UnreadableInput, ConfDirUnreadable),
         ExitStack() as end,
     ):
@@ -79,7 +79,7 @@ def hollow_cluster(namespace: str) -> Iterator[Path]:
     """A cluster with hollow pods for the time of the block; its kubeconfig. Raises a Refusal."""
     options = ClusterOptions(namespace, tls=False, hollow=True)
     with (
-        refused_as(ClusterRefused, ApiNotServed),
+        refused_as(ClusterRefused, ApiNotServed, ConnectionRefused),
         embedded(_kubelets(options), namespace, ServingConfig()) as cluster,
     ):
         yield cluster.kubeconfig

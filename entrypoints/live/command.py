@@ -19,7 +19,7 @@ import click
 from podtide.domain.base.units import Millis
 from podtide.entrypoints.common.app_config import FIXES
 from podtide.entrypoints.common.namespace import namespace_of
-from podtide.entrypoints.common.output import check_streams
+from podtide.entrypoints.common.output import Misused, check_streams
 from podtide.entrypoints.live.options import ACT, SHADOW, RunOptions
 
 APP_ID_MAX: Final = 63
@@ -174,7 +174,10 @@ def run(mode: str, on_exit: str, on_eof: str, view: bool | None, cluster: str | 
 
     if cluster is None:
         return run_live(options)
-    from podtide.entrypoints.cluster.run import hollow_cluster  # noqa: PLC0415 - it brings a server
+    try:
+        from podtide.entrypoints.cluster.run import hollow_cluster  # noqa: PLC0415 - it brings a server
+    except ModuleNotFoundError as missing:
+        raise Misused(f"the package {missing.name} is not installed; install podtide[kubernetes]") from None
 
     with hollow_cluster(options.namespace or "default") as kubeconfig:
         return run_live(replace(options, kubeconfig=str(kubeconfig)))

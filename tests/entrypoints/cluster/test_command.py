@@ -132,3 +132,18 @@ def test_what_a_run_on_a_cluster_of_its_own_refuses(
 ) -> None:
     assert run(["run", "--cluster", "local", "--app-id", "a", *more]) == 2
     assert text in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    "arguments", [["cluster"], ["run", "--cluster", "local", "--app-id", "a", "--mode", "act", "--target", "1"]]
+)
+def test_without_the_extra(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [
+        name for name in sys.modules if name.startswith(("podtide.entrypoints.cluster.", "podtide.adapters.api_s"))
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    assert run(arguments) == 2
+    assert capsys.readouterr().err == "podtide: the package aiohttp is not installed; install podtide[kubernetes]\n"
