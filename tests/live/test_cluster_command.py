@@ -17,6 +17,16 @@ from tests.live.spark_driver import spark_python
 from tests.support.project import PROJECT
 
 JOB = Path(__file__).with_name("cluster_job.py")
+DRIVEN = """
+import sys
+from pyspark.sql import SparkSession
+
+session = SparkSession.builder.getOrCreate()
+total = session.sparkContext.parallelize(range(100), 4).map(lambda number: number + 1).sum()
+with open(sys.argv[1], "w") as answer:
+    answer.write(str(total))
+session.stop()
+"""
 SUMS = [[rest, sum(range(rest, 1000, 3))] for rest in range(3)]
 SUMMARY = re.compile(r"podtide cluster: (\d+) pods \((.*); 2 at once\), (\d+) API calls.*, ([0-9.,]+) executor-seconds")
 
@@ -41,6 +51,34 @@ def test_a_program_with_dynamic_allocation(tmp_path: Path) -> None:
     assert "left" not in summary[2]
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("podtide-")]
     assert [pid for pid in _processes() if told["app"] in pid] == []
+
+
+def test_a_program_in_cluster_mode(tmp_path: Path) -> None:
+    """spark-submit as it is: the driver is a pod, its executor another, and both are gone at the end."""
+    python = spark_python()
+    answer = tmp_path / "answer"
+    job = tmp_path / "job.py"
+    job.write_text(DRIVEN)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    environment |= {"PYTHONPATH": f"{PROJECT}/.typing", "TMPDIR": str(tmp_path)}
+    environment["PATH"] = f"{Path(python).parent}:{environment['PATH']}"
+    settings = ["spark.executor.instances=1", "spark.executor.memory=512m", "spark.driver.memory=512m"]
+    conf = [word for setting in settings for word in ("--conf", setting)]
+    submit = [
+        str(Path(python).parent / "spark-submit"),
+        "--deploy-mode",
+        "cluster",
+        *conf,
+        f"local://{job}",
+        str(answer),
+    ]
+    command = [sys.executable, "-m", "podtide", "cluster", "--", "env", "-u", "PYTHONPATH", *submit]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert answer.read_text() == "5050", ran.stderr[-3000:]
+    assert "podtide cluster: 2 pods (1 deleted, 1 succeeded;" in ran.stderr
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("podtide-")]
+    assert [line for line in _processes() if str(job) in line] == []
 
 
 def _processes() -> list[str]:
