@@ -38,6 +38,7 @@ def _found() -> Iterator[Cluster]:
 
 
 NOT_EMBEDDED = {
+    "test_api_server_answers": "other server to be compared with",
     "test_rbac": "roles",
     "test_deploy": "roles and field validation",
     "test_a_verb_is_missing_and_then_granted": "roles",
