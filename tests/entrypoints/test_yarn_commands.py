@@ -481,7 +481,7 @@ def test_conf_names_settings_of_the_other_side(master: str, key: str, side: str)
 def test_conf_refuses_what_the_application_master_would() -> None:
     pair = "spark.yarn.executor.resource.memory.amount=4g"
     code, _, err = ran("conf", *YARN, "--conf", pair)
-    assert code == 2
+    assert code == 5
     assert "spark.executor.memory" in err
 
 

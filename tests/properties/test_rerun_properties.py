@@ -14,10 +14,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
+from podtide.domain.base.randomness import stream
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, Millis
 from podtide.domain.protocol.config import TICK_INTERVAL_MS, ProfileRules
 from podtide.domain.protocol.stimuli import JobStage
 from podtide.domain.recorded.application import Application, Copy, Failure, RecordedJob, RecordedStage
+from podtide.domain.recorded.jobs import drawn_priorities
 from podtide.domain.rerun.behaviour import Behaviour, Loss, StartUp
 from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import Faults, Plan
@@ -393,15 +395,19 @@ def test_more_executors_are_never_slower(bodies: list[int], executors: int, slot
 
 
 class Plodder:
-    """Stages and jobs on slots that are all alike, first in first out. ``seen``: when what happened."""
+    """Stages and jobs on slots that are all alike, first in first out. ``seen``: when what happened.
 
-    def __init__(self, application: Application, slots: int) -> None:
+    Jobs that come together have the priorities that a seed's luck gives them.
+    """
+
+    def __init__(self, application: Application, slots: int, seed: int) -> None:
         self.app = application
+        self.priorities = drawn_priorities(application.jobs, stream(seed)) if seed else {}
         self.free = slots
         self.now: Millis = 0
         self.serial = 0
         self.running: list[tuple[Millis, int]] = []  # when it ends, its stage
-        self.queue: list[tuple[int, int]] = []  # job and stage with tasks to give
+        self.queue: list[tuple[int, int]] = []  # priority of its job, and stage with tasks to give
         self.agenda: list[tuple[Millis, int, int, int]] = []  # when, in which order, serial, of what
         self.stages = {one.stage: one for one in application.stages}
         self.jobs = {one.job: one for one in application.jobs}
@@ -467,7 +473,8 @@ class Plodder:
                 self.seen["submitted", what, 0] = self.now
                 self.later(self.stages[what].launch_lag_ms, 4, what)
             case _:
-                self.queue.append((self.stages[what].job, what))
+                job = self.stages[what].job
+                self.queue.append((self.priorities.get(job, job), what))
                 self.queue.sort()
                 while self.free and self.give(self.now):
                     self.free -= 1
@@ -500,7 +507,7 @@ def test_against_the_plodder(application: Application, executors: int, slots: in
     application = later(application)
     watched = Watched(application, static(executors, slots), AT_ONCE, seed)
     outcome = watched.go()
-    expected = Plodder(application, executors * slots).go()
+    expected = Plodder(application, executors * slots, seed).go()
     assert times(watched.tasks) == expected
     last = max(at for (what, _, _), at in expected.items() if what == "job end")
     logged = max(one.ended_ms or 0 for one in application.jobs)
@@ -518,7 +525,7 @@ def test_fast_executors_that_are_always_enough(application: Application, plan: P
     application = later(replace(application, turnaround_ms=0))
     outcome = run(application, replace(plan, static=enough, fair=False), seed=seed)
     critical: dict[int, Millis] = defaultdict(int)
-    finished = Plodder(application, 10 * enough).go()
+    finished = Plodder(application, 10 * enough, seed).go()
     for (what, number, _), at in finished.items():
         if what == "completed":
             critical[number] = at
