@@ -43,7 +43,7 @@ class EmbeddedCluster:
 def embedded(
     kubelets: Kubelets, namespace: str, config: ServingConfig, observer: StepObserver | None = None
 ) -> Iterator[EmbeddedCluster]:
-    """Run a cluster with one namespace more than every cluster has. Raises ApiNotServed."""
+    """Run a cluster with one namespace more than every cluster has. Raises NotServed."""
     clock = SystemClock()
     with (
         tempfile.TemporaryDirectory(prefix="podtide-cluster-", ignore_cleanup_errors=True) as name,

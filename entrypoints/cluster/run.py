@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, NoReturn
 
-from podtide.adapters.api_server.settings import ApiNotServed, ServingConfig
+from podtide.adapters.api_server.settings import ServingConfig
 from podtide.adapters.clock import SystemClock
+from podtide.adapters.http_server.settings import NotServed
 from podtide.adapters.kubelet.kubelet import KubeletConfig, hollow_kubelet, process_kubelet
 from podtide.adapters.kubelet.pod_logs import PodLogs
 from podtide.adapters.kubelet.spark_process import NoSpark, local_spark
@@ -53,7 +54,7 @@ def run_cluster(options: ClusterOptions) -> int:
     """Run it to its end; returns the exit code, the program's where there is one. Raises a Refusal."""
     config = ServingConfig(port=options.port, tls=options.tls)
     with (
-        refused_as(ClusterRefused, ApiNotServed, NoSpark, ConnectionRefused),
+        refused_as(ClusterRefused, NotServed, NoSpark, ConnectionRefused),
         refused_as(UnreadableInput, ConfDirUnreadable),
         ExitStack() as end,
     ):
@@ -79,7 +80,7 @@ def hollow_cluster(namespace: str) -> Iterator[Path]:
     """A cluster with hollow pods for the time of the block; its kubeconfig. Raises a Refusal."""
     options = ClusterOptions(namespace, tls=False, hollow=True)
     with (
-        refused_as(ClusterRefused, ApiNotServed, ConnectionRefused),
+        refused_as(ClusterRefused, NotServed, ConnectionRefused),
         embedded(_kubelets(options), namespace, ServingConfig()) as cluster,
     ):
         yield cluster.kubeconfig

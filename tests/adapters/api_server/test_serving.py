@@ -18,8 +18,9 @@ import urllib3
 from kubernetes import client, config, watch
 
 from podtide.adapters.api_server.serving import ApiServer, serving
-from podtide.adapters.api_server.settings import ApiNotServed, LogSource, LogUnavailable, ServingConfig
+from podtide.adapters.api_server.settings import LogSource, LogUnavailable, ServingConfig
 from podtide.adapters.clock import SystemClock
+from podtide.adapters.http_server.settings import NotServed
 from podtide.domain.api_server.messages import LogRequest
 from podtide.domain.api_server.server import begin
 from podtide.domain.api_server.state import ApiConfig, ApiState
@@ -328,12 +329,12 @@ def test_a_watch_that_does_not_read_is_cut_off_and_others_go_on() -> None:
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
 def test_only_loopback_unless_told(address: str) -> None:
-    with pytest.raises(ApiNotServed, match="other machines"):
+    with pytest.raises(NotServed, match="other machines"):
         ServingConfig(address=address)
     assert ServingConfig(address=address, anywhere=True).address == address
 
 
 def test_a_port_that_is_taken(server: ApiServer) -> None:
     port = int(server.url.rpartition(":")[2])
-    with pytest.raises(ApiNotServed, match=str(port)), serving(fresh(), ServingConfig(port=port)):
+    with pytest.raises(NotServed, match=str(port)), serving(fresh(), ServingConfig(port=port)):
         pass

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from podtide.adapters.api_server.settings import ApiNotServed
+from podtide.adapters.http_server.settings import NotServed
 
 DAYS: Final = 30
 WAIT_S: Final = 30
@@ -24,7 +24,7 @@ class Certificate(NamedTuple):
 
 
 def self_signed(folder: Path, address: str) -> Certificate:
-    """Make one for an address; raises ApiNotServed."""
+    """Make one for an address; raises NotServed."""
     made = Certificate(folder / "server.crt", folder / "server.key")
     try:
         name = f"IP:{ipaddress.ip_address(address)}"
@@ -40,10 +40,10 @@ def self_signed(folder: Path, address: str) -> Certificate:
     try:
         run = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)  # noqa: S603 - fixed program
     except FileNotFoundError:
-        raise ApiNotServed("TLS needs the program openssl, which is not there") from None
+        raise NotServed("TLS needs the program openssl, which is not there") from None
     except subprocess.TimeoutExpired:
-        raise ApiNotServed(f"openssl made no certificate in {WAIT_S} s") from None
+        raise NotServed(f"openssl made no certificate in {WAIT_S} s") from None
     if run.returncode:
-        raise ApiNotServed(f"openssl made no certificate: {run.stderr.strip().splitlines()[-1:]}")
+        raise NotServed(f"openssl made no certificate: {run.stderr.strip().splitlines()[-1:]}")
     made.key.chmod(0o600)
     return made
