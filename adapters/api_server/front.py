@@ -79,6 +79,10 @@ class ApiFront:
 
     # steps
 
+    def begin(self) -> None:
+        """Have the state told of the time from now on."""
+        self._set_clock(self._now)
+
     def take(self, stimulus: ApiStimulus, user: str = "") -> ApiStep:
         """One step: the new state is in force, watches have their events."""
         now = self._now = max(self._now, self._clock.now())

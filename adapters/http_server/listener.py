@@ -29,6 +29,10 @@ log.addFilter(lambda line: not (line.exc_info and isinstance(line.exc_info[1], H
 class HttpFront(Protocol):
     """What answers requests. All is called in the event loop."""
 
+    def begin(self) -> None:
+        """Before the first request."""
+        ...
+
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """The whole of one request."""
         ...
@@ -77,6 +81,7 @@ class HttpListener:
         bounds = self._bounds
         server = _BoundedServer(self._front, bounds)
         runner = web.ServerRunner(server, shutdown_timeout=bounds.end_s)
+        self._front.begin()
         try:
             await runner.setup()
             site = web.TCPSite(runner, bounds.address, bounds.port, ssl_context=_tls(self._certificate))
