@@ -28,7 +28,7 @@ import msgspec
 
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import Millis
-from podtide.domain.staging.bundles import Bundle, BundleId, Owner, bundle_id, owner_of
+from podtide.domain.staging.bundles import Bundle, BundleId, BundleOwner, bundle_id, owner_of
 
 FORMAT: Final = 1
 ENTRY_MAX: Final = 64 * 1024
@@ -130,7 +130,7 @@ class BundleStore:
         owner = owner_of(entry.namespace, entry.labels.items())
         if entry.format != FORMAT:
             return f"its format is {entry.format}, this podtide knows {FORMAT}"
-        if name is None or not isinstance(owner, Owner) or len(secret_hash) != 32 or len(digest) != 32:
+        if name is None or not isinstance(owner, BundleOwner) or len(secret_hash) != 32 or len(digest) != 32:
             return "its entry is damaged"
         if size != entry.size:
             return f"it has {size} bytes instead of {entry.size}"

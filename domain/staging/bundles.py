@@ -30,7 +30,7 @@ _LABEL_PREFIX: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9]
 _PREFIX_MAX: Final = 253
 
 
-class Owner(NamedTuple):
+class BundleOwner(NamedTuple):
     """The pods of a namespace that carry all these labels. ``labels``: sorted by key, at least one."""
 
     namespace: str
@@ -50,7 +50,7 @@ class Bundle(NamedTuple):
     """
 
     id: BundleId
-    owner: Owner
+    owner: BundleOwner
     secret_hash: bytes
     digest: bytes
     size: int
@@ -260,7 +260,7 @@ class PassReport(NamedTuple):
     unknown: tuple[OwnersUnknown, ...]
 
 
-def owner_of(namespace: str, labels: Iterable[tuple[str, str]]) -> Owner | BadOwner:
+def owner_of(namespace: str, labels: Iterable[tuple[str, str]]) -> BundleOwner | BadOwner:
     """The owner, if Kubernetes could have such pods."""
     if _NAMESPACE.fullmatch(namespace) is None:
         return BadOwner("the namespace is no name of one: a-z, 0-9 and -, at most 63 characters")
@@ -276,7 +276,7 @@ def owner_of(namespace: str, labels: Iterable[tuple[str, str]]) -> Owner | BadOw
             return BadOwner("a label's key is none that Kubernetes takes")
         if not value or _LABEL_NAME.fullmatch(value) is None:
             return BadOwner("a label's value is empty, or none that Kubernetes takes")
-    return Owner(namespace, pairs)
+    return BundleOwner(namespace, pairs)
 
 
 def bundle_id(text: str) -> BundleId | None:

@@ -30,13 +30,13 @@ from podtide.domain.staging.bundles import (
     BadOwner,
     Bundle,
     BundleId,
+    BundleOwner,
     BundlePublished,
     BundleRemoved,
     CollectionAsked,
     DiscardUpload,
     DownloadAsked,
     FindOwners,
-    Owner,
     OwnersFound,
     OwnersUnknown,
     PassReport,
@@ -64,16 +64,16 @@ NO_BUNDLE: Final = "no such bundle: it never was, nobody fetched it in time, or 
 _NO_HASH: Final = bytes(32)
 
 
-class Upload(NamedTuple):
+class BundleUpload(NamedTuple):
     """An upload under way, or one whose bundle is being published."""
 
-    owner: Owner
+    owner: BundleOwner
     secret_hash: bytes
     size: int
     published: Bundle | None = None
 
 
-class Mark(NamedTuple):
+class RemovalMark(NamedTuple):
     """Why a used bundle may go soon, and since when that was seen."""
 
     cause: RemovalCause
@@ -97,9 +97,9 @@ class StagingState:
     """
 
     bundles: PMap[BundleId, Bundle]
-    uploads: PMap[BundleId, Upload]
+    uploads: PMap[BundleId, BundleUpload]
     removing: PSet[BundleId]
-    marks: PMap[BundleId, Mark]
+    marks: PMap[BundleId, RemovalMark]
     used_at: PMap[BundleId, Millis]
     stored: int
     reserved: int
@@ -199,7 +199,7 @@ def _begun(state: StagingState, asked: UploadAsked, config: StagingConfig) -> St
     # What is under way is partly on the disk already: counted twice rather than not at all.
     if asked.free - state.reserved - size < config.free_min:
         return _refused(state, RefusalStatus.NO_ROOM, f"the disk of the store has {asked.free} bytes left")
-    uploads = state.uploads.set(asked.bundle, Upload(owner, asked.secret_hash, size))
+    uploads = state.uploads.set(asked.bundle, BundleUpload(owner, asked.secret_hash, size))
     taken = replace(state, uploads=uploads, reserved=state.reserved + size)
     return StagingStep(taken, (ReceiveBundle(asked.bundle, size),))
 
@@ -278,16 +278,16 @@ def _judged(state: StagingState, found: OwnersFound, config: StagingConfig, now:
 
 def _mark(
     state: StagingState, bundle: Bundle, config: StagingConfig, now: Millis, *, ended: bool
-) -> tuple[Mark, bool] | None:
+) -> tuple[RemovalMark, bool] | None:
     """Why a bundle without living pods may go, and whether it goes now; None: it stays without a reason to go."""
     if not bundle.used:
         expired = now >= bundle.created_at + config.unused_ms
-        return (Mark(RemovalCause.NEVER_USED, bundle.created_at), True) if expired else None
+        return (RemovalMark(RemovalCause.NEVER_USED, bundle.created_at), True) if expired else None
     cause = RemovalCause.PODS_ENDED if ended else RemovalCause.PODS_GONE
     before = state.marks.get(bundle.id)
     if before is None or before.cause is not cause:
         # Pods that are gone are believed when two passes say so.
-        return Mark(cause, now), ended and config.ended_ms <= 0
+        return RemovalMark(cause, now), ended and config.ended_ms <= 0
     return before, now >= before.since + (config.ended_ms if ended else config.absent_ms)
 
 

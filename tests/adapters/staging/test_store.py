@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from podtide.adapters.staging.store import LOCK, BundleStore, StoreUnusable
-from podtide.domain.staging.bundles import Bundle, BundleId, Owner
+from podtide.domain.staging.bundles import Bundle, BundleId, BundleOwner
 
 ONE = BundleId("1" * 32)
 TWO = BundleId("2" * 32)
@@ -20,7 +20,7 @@ CRASHES_MAX = 100
 
 
 def bundle(name: BundleId = ONE) -> Bundle:
-    return Bundle(name, Owner("ns", (("app", "a"),)), b"s" * 32, b"d" * 32, len(CONTENT), 5)
+    return Bundle(name, BundleOwner("ns", (("app", "a"),)), b"s" * 32, b"d" * 32, len(CONTENT), 5)
 
 
 def life(store: BundleStore, say: Callable[[bytes], object]) -> None:

@@ -12,13 +12,13 @@ from podtide.domain.base.units import NEVER
 from podtide.domain.staging.bundles import (
     Bundle,
     BundleId,
+    BundleOwner,
     BundlePublished,
     BundleRemoved,
     CollectionAsked,
     DiscardUpload,
     DownloadAsked,
     FindOwners,
-    Owner,
     OwnersFound,
     OwnersUnknown,
     PublishBundle,
@@ -124,7 +124,7 @@ def test_r2_a_wrong_secret_gets_nothing_and_the_bundle_stays_unused() -> None:
 
 
 def test_a_hash_that_is_missing_is_no_hash_of_zeros() -> None:
-    play = Play(Bundle(ONE, Owner("ns", LABELS), SECRET, b"", 1, 0))
+    play = Play(Bundle(ONE, BundleOwner("ns", LABELS), SECRET, b"", 1, 0))
     play.fetch(None)
     refusal(RefusalStatus.UNAUTHORIZED, play)
 
@@ -262,7 +262,9 @@ def test_a_removal_that_failed_is_tried_again() -> None:
 
 
 def test_one_question_for_all_owners_with_the_same_keys() -> None:
-    owners = [Owner("ns", (("app", value),)) for value in "abc"] + [Owner("other", (("app", "a"), ("b", "c")))]
+    owners = [BundleOwner("ns", (("app", value),)) for value in "abc"] + [
+        BundleOwner("other", (("app", "a"), ("b", "c")))
+    ]
     play = Play(*(Bundle(name_of(i), owner, SECRET, b"", 1, 0, used=True) for i, owner in enumerate(owners)))
     other = FindOwners("other", ("app", "b"))
     assert play.hear(CollectionAsked()) == (SEARCH, other)
@@ -273,7 +275,7 @@ def test_one_question_for_all_owners_with_the_same_keys() -> None:
     assert removed == tuple(RemoveBundle(name_of(i), RemovalCause.PODS_GONE, 0) for i in (0, 2))
 
 
-OWNERS = tuple(Owner("ns", (("app", value),)) for value in "ab")
+OWNERS = tuple(BundleOwner("ns", (("app", value),)) for value in "ab")
 
 
 @settings(max_examples=200, deadline=None)
