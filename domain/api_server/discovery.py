@@ -1,13 +1,14 @@
 """What clients ask first: the version, which groups there are, which kinds, and whether the server is well.
 
-In the legacy form (``/api``, ``/apis`` and one list per group and version), which every client falls back to. OpenAPI is not
-served: kubectl then wants ``--validate=false`` where it would check a manifest.
+In the legacy form (``/api``, ``/apis`` and one list per group and version), which every client falls back to, and
+OpenAPI v3 (``openapi``).
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from podtide.domain.api_server import openapi
 from podtide.domain.api_server.json_values import FrozenObject, Json, frozen
 from podtide.domain.api_server.kinds import CREATE_SUBRESOURCES, GROUPS, KINDS, ApiKind
 
@@ -41,11 +42,13 @@ def discovered(path: str, version: str) -> FrozenObject | str | None:
             answer = None if found is None else {"kind": "APIGroup", "apiVersion": "v1"} | _group(name, found)
         case ["apis", name, number] if (name, number) in GROUPS:
             answer = _resources(name, number)
+        case ["openapi", *_]:
+            answer = openapi.described(path, version)
         case [""]:
             paths = ["/api", "/api/v1", "/apis"]
             for name, number in GROUPS:
                 paths += [f"/apis/{name}", f"/apis/{name}/{number}"]
-            answer = {"paths": [*paths, *sorted(_HEALTH), "/version"]}
+            answer = {"paths": [*paths, *sorted(_HEALTH), "/openapi/v3", "/version"]}
     made: FrozenObject | None = frozen(answer)
     return made
 

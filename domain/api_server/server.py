@@ -50,12 +50,14 @@ _READ: Final = frozenset({"pretty", "resourceVersion", "resourceVersionMatch", "
 _SELECT: Final = frozenset({"labelSelector", "fieldSelector"})
 _LIST: Final = _READ | _SELECT | {"limit", "continue"}
 _WATCH: Final = _READ | _SELECT | {"watch", "allowWatchBookmarks", "sendInitialEvents", "limit"}
+_INCLUDES: Final = ("None", "Metadata", "Object")
 _WRITE: Final = frozenset({"pretty", "dryRun", "fieldManager", "fieldValidation"})
 _DELETE: Final = frozenset({"pretty", "dryRun", "gracePeriodSeconds", "propagationPolicy", "orphanDependents"})
 _LOG: Final = words(
     "pretty container follow previous sinceSeconds sinceTime timestamps tailLines limitBytes "
     "insecureSkipTLSVerifyBackend"
 )
+_VALIDATIONS: Final = ("Ignore", "Strict", "Warn")
 _TRUE: Final = frozenset({"true", "1"})
 _MEDIA: Final = (patches.JSON_PATCH, patches.MERGE_PATCH, patches.STRATEGIC_PATCH, APPLY_PATCH)
 
@@ -210,8 +212,10 @@ def _known(query: Mapping[str, str], names: frozenset[str]) -> None:
     for name in query:
         if name not in names:
             raise unsupported(f"the query parameter {name} here")
-    if query.get("fieldValidation", "Ignore") not in {"Ignore", ""}:
-        raise unsupported("fieldValidation other than Ignore: it has no schema (kubectl: --validate=false)")
+    # What is not known is always refused (``rules.shapes``), so that all of them mean the same.
+    check = query.get("fieldValidation")
+    if check and check not in _VALIDATIONS:
+        raise invalid("meta.k8s.io", "CreateOptions", "", [not_one_of("fieldValidation", check, _VALIDATIONS)])
 
 
 def _dry(request: HttpRequest) -> bool:
@@ -232,13 +236,13 @@ def _dry(request: HttpRequest) -> bool:
 
 
 def _get(books: Books, target: RequestTarget, request: HttpRequest, query: dict[str, str]) -> ApiResponse:
-    _known(query, _READ)
+    _known(query, _READ | {"includeObject"})
     reads.check_version(books, query)
     if target.subresource == "scale":
         return ApiResponse(200, scales.read_scale(books, target.kind, target.namespace, target.name))
     item = writes.existing(books, target.kind, target.namespace, target.name)
     if wants_table(request.accept):
-        item = row_of(target.kind, item, books.now)
+        item = row_of(target.kind, item, books.now, _included(query))
     return ApiResponse(200, item)
 
 
@@ -249,12 +253,21 @@ def _collection(books: Books, target: RequestTarget, request: HttpRequest, query
         _known(query, _WATCH)
         return reads.open_watch(books, scope, query, as_table=as_table)
     # A plain list may say watch=false, and be asked for bookmarks that it has no use for.
-    _known(query, _LIST | {"watch", "allowWatchBookmarks"})
+    _known(query, _LIST | {"watch", "allowWatchBookmarks", "includeObject"})
     answer = reads.read_list(books, scope, query)
     if not as_table:
         return answer
     assert isinstance(answer.body, FrozenObject)
-    return ApiResponse(200, table(target.kind, answer.body["items"], answer.body["metadata"], books.now))
+    body = answer.body
+    return ApiResponse(200, table(target.kind, body["items"], body["metadata"], books.now, _included(query)))
+
+
+def _included(query: dict[str, str]) -> str:
+    """What of each object a Table is to hold."""
+    wanted = query.get("includeObject") or "Metadata"
+    if wanted not in _INCLUDES:
+        raise bad_request(f"includeObject {wanted}: one of {', '.join(_INCLUDES)}")
+    return wanted
 
 
 # writing

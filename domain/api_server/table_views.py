@@ -26,16 +26,23 @@ def wants_table(accept: str) -> bool:
     return "as=Table" in first and "v=v1" in first and "g=meta.k8s.io" in first
 
 
-def table(kind: ApiKind, items: Iterable[FrozenObject], metadata: Json, now: Millis) -> FrozenObject:
-    """Objects as a Table."""
+def table(
+    kind: ApiKind, items: Iterable[FrozenObject], metadata: Json, now: Millis, include: str = "Metadata"
+) -> FrozenObject:
+    """Objects as a Table. ``include``: what of an object stands beside its cells: None, Metadata or Object."""
     heads, cells = _COLUMNS.get(kind.plural, _PLAIN)
     rows = []
     for item in items:
         age = _age(item["metadata"].get("creationTimestamp"), now)
         values = [item["metadata"]["name"], *cells(item)]
         values.insert(len([head for head in heads if not head[1]]) + 1, age)
-        partial = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": item["metadata"]}
-        rows.append({"cells": values, "object": partial})
+        row: dict[str, Any] = {"cells": values}
+        if include == "Metadata":
+            partial = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
+            row["object"] = partial | {"metadata": item["metadata"]}
+        elif include == "Object":
+            row["object"] = {**item, "kind": kind.kind, "apiVersion": kind.api_version}
+        rows.append(row)
     names: list[tuple[str, bool]] = [
         ("Name", False),
         *((name, wide) for name, wide in heads if not wide),
@@ -113,6 +120,13 @@ def _end_word(ended: FrozenObject) -> str:
     return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode', 0)}"
 
 
+def _node_cells(node: FrozenObject) -> tuple[Json, ...]:
+    ready = next((one for one in at(node, ("status", "conditions")) or () if one.get("type") == "Ready"), EMPTY)
+    word = {"True": "Ready", "False": "NotReady"}.get(ready.get("status", ""), "Unknown")
+    closed = ",SchedulingDisabled" if at(node, ("spec", "unschedulable")) else ""
+    return word + closed, _NONE, _text(at(node, ("status", "nodeInfo", "kubeletVersion")))
+
+
 def _service_cells(service: FrozenObject) -> tuple[Json, ...]:
     spec = service["spec"]
     ports = ",".join(f"{port.get('port')}/{port.get('protocol')}" for port in spec.get("ports") or ())
@@ -162,6 +176,7 @@ def _heads(names: str, wide: str = "") -> tuple[tuple[str, bool], ...]:
 _PLAIN: Final[tuple[tuple[tuple[str, bool], ...], Cells]] = ((), lambda _: ())
 _COLUMNS: Final[Mapping[str, tuple[tuple[tuple[str, bool], ...], Cells]]] = {
     "pods": (_heads("Ready|Status|Restarts", "IP|Node|Nominated Node|Readiness Gates"), _pod_cells),
+    "nodes": (_heads("Status|Roles|Version"), _node_cells),
     "services": (_heads("Type|Cluster-IP|External-IP|Port(s)", "Selector"), _service_cells),
     "configmaps": (_heads("Data"), _count("data", "binaryData")),
     "secrets": (_heads("Type|Data"), lambda item: (item.get("type"), *_count("data")(item))),
@@ -191,7 +206,7 @@ _COLUMNS: Final[Mapping[str, tuple[tuple[tuple[str, bool], ...], Cells]]] = {
 }
 
 
-def row_of(kind: ApiKind, item: FrozenObject, now: Millis) -> FrozenObject:
-    """One object as a Table, for the event of a watch."""
+def row_of(kind: ApiKind, item: FrozenObject, now: Millis, include: str = "Metadata") -> FrozenObject:
+    """One object as a Table, for a get or the event of a watch."""
     metadata: dict[str, Any] = {"resourceVersion": item["metadata"]["resourceVersion"]}
-    return table(kind, (item,), metadata, now)
+    return table(kind, (item,), metadata, now, include)

@@ -8,14 +8,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, drop, put, words
+from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, drop, put
 from podtide.domain.api_server.kinds import ApiKind
-from podtide.domain.api_server.statuses import FieldFault, not_allowed, required, unsupported, wrong
+from podtide.domain.api_server.statuses import FieldFault, not_allowed, required, wrong
 
-FIELDS: Final = words(
-    "name generateName namespace uid resourceVersion generation creationTimestamp deletionTimestamp "
-    "deletionGracePeriodSeconds labels annotations ownerReferences finalizers managedFields selfLink clusterName"
-)
 SET_BY_SERVER: Final = (
     "uid",
     "creationTimestamp",
@@ -146,15 +142,6 @@ def _owner_faults(references: Json) -> list[FieldFault]:
         )
         faults.append(wrong("metadata.ownerReferences", "", why + controllers[1]))
     return faults
-
-
-def check_known(kind: ApiKind, item: FrozenObject) -> None:
-    """Refuse fields that this server would only keep."""
-    metadata = item["metadata"]
-    unknown = [f'"{name}"' for name in sorted(item.keys() - kind.fields - {"apiVersion", "kind", "metadata"})]
-    unknown += [f'"metadata.{name}"' for name in sorted(metadata.keys() - FIELDS)]
-    if unknown:
-        raise unsupported(f"the field {unknown[0]} of {kind.kind}")
 
 
 def carried_over(old: FrozenObject, new: FrozenObject) -> FrozenObject:

@@ -1,15 +1,14 @@
 """Pods: the defaults of kube-apiserver, what has to hold of a manifest, what may still change afterwards.
 
 A pod's spec stands still after its creation but for images, activeDeadlineSeconds and added tolerations. Its node is set
-by a binding, its status through the status sub-resource. Fields of the spec that are not in the table are refused: podtide's
-kubelets would not heed them.
+by a binding, its status through the status sub-resource.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, at, drop, filled, put, words
+from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, at, drop, filled, put
 from podtide.domain.api_server.rules.metadata_rules import dns_label, label_faults
 from podtide.domain.api_server.statuses import (
     FieldFault,
@@ -18,24 +17,10 @@ from podtide.domain.api_server.statuses import (
     not_allowed,
     not_one_of,
     required,
-    unsupported,
     wrong,
 )
 from podtide.domain.jvm.quantities import parse_quantity
 
-SPEC_FIELDS: Final = words(
-    "volumes initContainers containers ephemeralContainers restartPolicy terminationGracePeriodSeconds "
-    "activeDeadlineSeconds dnsPolicy nodeSelector serviceAccountName serviceAccount automountServiceAccountToken "
-    "nodeName hostNetwork hostPID hostIPC shareProcessNamespace securityContext imagePullSecrets hostname "
-    "subdomain affinity schedulerName tolerations hostAliases priorityClassName priority dnsConfig readinessGates "
-    "runtimeClassName enableServiceLinks preemptionPolicy overhead topologySpreadConstraints setHostnameAsFQDN os "
-    "hostUsers schedulingGates resourceClaims resources"
-)
-_CONTAINER_FIELDS: Final = words(
-    "name image command args workingDir ports envFrom env resources resizePolicy restartPolicy volumeMounts "
-    "volumeDevices livenessProbe readinessProbe startupProbe lifecycle terminationMessagePath "
-    "terminationMessagePolicy imagePullPolicy securityContext stdin stdinOnce tty"
-)
 _TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _CHANGEABLE: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`, `spec.initContainers[*].image`, "
@@ -136,9 +121,6 @@ def pod_faults(item: FrozenObject) -> list[FieldFault]:
 
 def spec_faults(spec: FrozenObject, root: str) -> list[FieldFault]:
     """Everything that is wrong with the spec of a pod or, at ``root``, of a template."""
-    unknown = spec.keys() - SPEC_FIELDS
-    if unknown:
-        raise unsupported(f'the field "{root}.{min(unknown)}" of Pod')
     volumes = [volume.get("name", "") for volume in spec.get("volumes") or ()]
     faults = []
     for number, name in enumerate(volumes):
@@ -162,9 +144,6 @@ def spec_faults(spec: FrozenObject, root: str) -> list[FieldFault]:
 
 
 def _container_faults(field: str, container: FrozenObject, names: set[str], volumes: list[str]) -> list[FieldFault]:
-    unknown = container.keys() - _CONTAINER_FIELDS
-    if unknown:
-        raise unsupported(f'the field "{field}.{min(unknown)}" of Pod')
     name = container.get("name", "")
     faults = [required(f"{field}.name")] if not name else dns_label(f"{field}.name", name)
     if name in names:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, at, drop, filled, put, words
+from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, at, drop, filled, put
 from podtide.domain.api_server.rules.metadata_rules import dns_label, label_faults
 from podtide.domain.api_server.rules.pod_rules import spec_defaults, spec_faults
 from podtide.domain.api_server.selectors import label_selection
@@ -17,22 +17,6 @@ from podtide.domain.api_server.statuses import FieldFault, not_allowed, not_one_
 
 SETS: Final = frozenset({"deployments", "replicasets", "statefulsets"})
 
-_ANY: Final = words("replicas selector template minReadySeconds")
-_FIELDS: Final = {
-    "ReplicaSet": _ANY,
-    "Deployment": _ANY | words("strategy revisionHistoryLimit progressDeadlineSeconds paused"),
-    "StatefulSet": _ANY
-    | words(
-        "volumeClaimTemplates serviceName podManagementPolicy updateStrategy revisionHistoryLimit "
-        "persistentVolumeClaimRetentionPolicy"
-    ),
-}
-_TEMPLATE_FIELDS: Final = words(
-    "name generateName namespace labels annotations finalizers ownerReferences creationTimestamp"
-)
-"""Of a template's metadata. Names, namespace and owners have no effect, as on the real server; Spark's have them."""
-
-_CLAIM_FIELDS: Final = words("kind apiVersion metadata spec status")
 _EXPRESSIONS: Final = ("DoesNotExist", "Exists", "In", "NotIn")
 _STATEFUL_CHANGES: Final = (
     "updates to statefulset spec for fields other than 'replicas', 'template', and 'updateStrategy' are forbidden"
@@ -107,15 +91,6 @@ def set_faults(item: FrozenObject) -> list[FieldFault]:
 
 def _refuse_unplayed(kind: str, spec: FrozenObject) -> None:
     """Refuse what the controllers here would not do."""
-    unknown = sorted(spec.keys() - _FIELDS[kind])
-    unknown += sorted(
-        f"template.metadata.{name}" for name in (at(spec, ("template", "metadata")) or {}).keys() - _TEMPLATE_FIELDS
-    )
-    unknown += sorted(f"template.{name}" for name in (spec.get("template") or {}).keys() - {"metadata", "spec"})
-    for claim in spec.get("volumeClaimTemplates") or ():
-        unknown += sorted(f"volumeClaimTemplates.{name}" for name in claim.keys() - _CLAIM_FIELDS)
-    if unknown:
-        raise unsupported(f'the field "spec.{unknown[0]}" of {kind}')
     if spec.get("minReadySeconds"):
         raise unsupported(f"minReadySeconds of a {kind}: a pod is available as soon as it is ready")
     if spec.get("paused"):

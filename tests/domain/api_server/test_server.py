@@ -7,6 +7,7 @@ import json
 import pickle
 from typing import Any
 
+import jsonschema
 import pytest
 
 from podtide.domain.api_server.messages import ApiResponse, LogRequest
@@ -181,7 +182,7 @@ def test_a_list_of_all_namespaces_goes_on_where_it_stopped() -> None:
     [
         ("GET", "pods?sendInitialEvents=true&watch=1", None, "sendInitialEvents"),
         ("GET", "pods?foo=bar", None, "foo"),
-        ("POST", "pods?fieldValidation=Strict", pod("p"), "fieldValidation"),
+        ("POST", "configmaps?fieldValidation=Strict", config_map("c") | {"dat": {}}, '"dat"'),
         ("POST", "configmaps", config_map("c") | {"dat": {}}, '"dat"'),
         ("POST", "configmaps", cm("c", lables={}), '"metadata.lables"'),
         ("POST", "pods", pod("p", restartpolicy="Never"), '"spec.restartpolicy"'),
@@ -385,6 +386,65 @@ def test_discovery_names_what_is_served_and_its_verbs_work() -> None:
     assert server.call("GET", "/readyz") == "ok"
     assert server.refused("GET", "/apis/batch/v1/jobs")[0] == 404
     assert server.refused("GET", "/openapi/v2")[0] == 404
+
+
+def test_what_is_stored_fits_the_schemas_that_clients_are_shown() -> None:
+    """Everything that the script makes; and what a schema leaves no room for is what the server refuses."""
+    server = ApiPlay()
+    paths = server.call("GET", "/openapi/v3")["paths"]
+    documents = [server.call("GET", paths[place]["serverRelativeURL"]) for place in paths]
+    schemas: dict[tuple[str, str], jsonschema.Draft202012Validator] = {}
+    for document in documents:
+        for path, item in document["paths"].items():
+            names = {row["name"] for row in item.get("patch", {}).get("parameters", ())}
+            assert names >= {"fieldValidation"} or not path.endswith("{name}")  # kubectl looks for it there
+        for schema in json.loads(json.dumps(document["components"]["schemas"])).values():
+            (kind,) = schema["x-kubernetes-group-version-kind"]
+            schemas["/".join(filter(None, (kind["group"], kind["version"]))), kind["kind"]] = (
+                jsonschema.Draft202012Validator(_closed(schema))
+            )
+    rows = [row for place in paths for row in server.call("GET", f"/{place}")["resources"] if "/" not in row["name"]]
+    assert sorted(row["kind"] for row in rows) == sorted(kind for _, kind in schemas)
+    seen = set()
+    for _, answer in play(ApiPlay().put):
+        body = json.loads(json.dumps(answer.body))
+        name = (body.get("apiVersion", ""), body.get("kind", "")) if isinstance(body, dict) else ("", "")
+        if name in schemas:
+            schemas[name].validate(body)
+            seen.add(name[1])
+            if name[1] == "Pod":
+                body["spec"]["containers"][0]["comand"] = []
+                assert not schemas[name].is_valid(body)
+    assert {"Pod", "ConfigMap", "Service", "Deployment", "StatefulSet", "ResourceQuota", "Lease"} <= seen
+
+
+def _closed(schema: Any) -> Any:
+    """A schema in which what is not open has no other fields than those that it names."""
+    if isinstance(schema, list):
+        return [_closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {name: _closed(one) for name, one in schema.items()}
+    if "properties" in made and not made.get("x-kubernetes-preserve-unknown-fields"):
+        made["additionalProperties"] = False
+    return made
+
+
+def test_a_table_holds_of_its_objects_what_was_asked_for() -> None:
+    """``kubectl get --sort-by`` wants them whole."""
+    server = ApiPlay()
+    server.call("POST", "pods", pod("p"))
+    held = []
+    for include in ("", "None", "Metadata", "Object"):
+        answer = server.answer("GET", f"{HOME}/pods?includeObject={include}", accept=TABLE)
+        assert isinstance(answer, ApiResponse)
+        assert isinstance(answer.body, dict)
+        held.append(set(answer.body["rows"][0].get("object", ())))
+    partial = {"apiVersion", "kind", "metadata"}
+    assert held == [partial, set(), partial, partial | {"spec", "status"}]
+    answer = server.answer("GET", f"{HOME}/pods?includeObject=All", accept=TABLE)
+    assert isinstance(answer, ApiResponse)
+    assert answer.code == 400
 
 
 def test_a_table_has_a_row_per_object_with_a_cell_per_column() -> None:
