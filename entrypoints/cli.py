@@ -47,6 +47,10 @@ COMMANDS: Final = {
         "podtide.entrypoints.cluster.command",
         "Run a command on a Kubernetes of its own: Spark's executors as local processes.",
     ),
+    "stage": (
+        "podtide.entrypoints.stage.command",
+        "Leave local files for the pods of an application: a staging server, and what to submit with.",
+    ),
     "stop": ("podtide.entrypoints.live.stop_command", "Delete what an application left behind on a cluster."),
     "pod": ("podtide.entrypoints.check.pod_command", "The executor pod that a configuration leads to."),
     "conform": (

@@ -12,7 +12,7 @@ import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -40,6 +40,30 @@ class StagedBundle(NamedTuple):
 
     id: str
     secret: str
+
+
+class RemovedBundle(msgspec.Struct):
+    """A bundle that went."""
+
+    id: str
+    why: str
+
+
+class UnknownPods(msgspec.Struct):
+    """A namespace whose pods the API server did not tell of."""
+
+    namespace: str
+    why: str
+
+
+class PassAnswer(msgspec.Struct):
+    """What came of a pass. ``doubted``: bundles without pods, which go if the next pass sees none either."""
+
+    bundles: int
+    stored_bytes: int
+    removed: list[RemovedBundle]
+    doubted: int
+    unknown: list[UnknownPods]
 
 
 class StagingAddress(NamedTuple):
@@ -95,12 +119,12 @@ def push_bundle(
     return asyncio.run(_called(server, upload, within_s))
 
 
-def ask_for_pass(server: StagingAddress, within_s: float) -> dict[str, Any]:
+def ask_for_pass(server: StagingAddress, within_s: float) -> PassAnswer:
     """Have the server look for bundles that can go now; what it says of that. Raises PushFailed."""
 
-    async def ask(session: aiohttp.ClientSession) -> dict[str, Any]:
+    async def ask(session: aiohttp.ClientSession) -> PassAnswer:
         async with session.post("/v1/passes") as answer:
-            return msgspec.json.decode(await _text(answer, 200), type=dict[str, Any])
+            return msgspec.json.decode(await _text(answer, 200), type=PassAnswer)
 
     return asyncio.run(_called(server, ask, within_s))
 

@@ -19,6 +19,7 @@ from podtide.adapters.kubernetes.cleanup import DRIVERS, KINDS, USUAL, Left, Lef
 from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import escaped
+from podtide.entrypoints.common.duration import duration_of
 from podtide.entrypoints.common.namespace import namespace_of
 from podtide.entrypoints.common.output import ClusterRefused, Misused, print_object, printed, refused_as
 
@@ -30,11 +31,8 @@ WORDS: Final = {
     CLAIMS: "volume claims",
     "statefulsets": "stateful sets",
 }
-TIMEOUT_MAX_S: Final = 86_400
 
 _APP_ID: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_DURATION: Final = re.compile(r"([0-9]{1,6})(ms|s|m|h)?")
-_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 _NOTIFIED: Final = frozenset({Topic.THROTTLED, Topic.API_UNREACHABLE, Topic.API_BACK})
 
 
@@ -45,17 +43,6 @@ def _app_id(context: click.Context, option: click.Parameter, value: str) -> str:
         why = f"{escaped(value)!r} is no application id: expected what a label may hold, such as spark-0a1b2c"
         raise click.BadParameter(why, context, option)
     return value
-
-
-def _timeout(context: click.Context, option: click.Parameter, value: str) -> float:
-    match = _DURATION.fullmatch(value.strip())
-    if match is None:
-        why = f"{escaped(value)!r} is no duration: expected a number and ms, s, m or h, such as 120s"
-        raise click.BadParameter(why, context, option)
-    seconds = int(match[1]) * _SECONDS[match[2]]
-    if seconds > TIMEOUT_MAX_S:
-        raise click.BadParameter(f"{escaped(value)!r} is too long: expected at most a day (24h)", context, option)
-    return seconds
 
 
 def _kinds(context: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -75,7 +62,7 @@ def _kinds(context: click.Context, option: click.Parameter, value: str | None) -
 @click.option("--namespace", "-n", callback=namespace_of, metavar="NS", help="Its namespace (the context's).")
 @click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster ($KUBECONFIG, the pod's own, ~/.kube).")
 @click.option("--context", "context_name", metavar="NAME", help="A context of the kubeconfig (the current one).")
-@click.option("--timeout", default="120s", callback=_timeout, show_default=True, help="Give up after this.")
+@click.option("--timeout", default="120s", callback=duration_of, show_default=True, help="Give up after this.")
 @click.option("--kinds", callback=_kinds, metavar="KIND,...", help=f"What to delete ({', '.join(USUAL)}).")
 @click.option("--claims", is_flag=True, help="Delete the volume claims, too, and what is on their volumes.")
 @click.option("--driver", is_flag=True, help="Delete the driver pod, too.")

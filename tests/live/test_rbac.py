@@ -24,12 +24,14 @@ from podtide.adapters.kubernetes.lease.record import Acquired
 from podtide.adapters.kubernetes.ratelimit import RateLimiter
 from podtide.adapters.kubernetes.watch.sensor import PodSensor
 from podtide.adapters.notices import Notice
+from podtide.adapters.staging.owner_pods import OwnerPods
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
 from podtide.domain.executor_pod.facts import Owner
 from podtide.domain.protocol import pod_commands as pc
 from podtide.domain.protocol.pod_stimuli import Outcome
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Cause, Why
+from podtide.domain.staging.bundles import FindOwners, OwnersUnknown
 from tests.live.cluster import Cluster, until
 from tests.support.project import PROJECT
 
@@ -222,12 +224,22 @@ def stop(driver: Driver) -> None:
     driver.stop()
 
 
+def stage(driver: Driver) -> None:
+    search = FindOwners(driver.namespace, ("spark-app-selector",))
+    found = OwnerPods(driver.api, driver.clock, driver.notify).find(search)
+    if isinstance(found, OwnersUnknown):
+        driver.said.append(found.why)
+    else:
+        assert found.alive == {(APP,)}
+
+
 USES: Final[dict[str, Callable[[Driver], None]]] = {
     "podtide-shadow": shadow,
     "podtide-act": act,
     "podtide-sets": sets,
     "podtide-resize": resize,
     "podtide-stop": stop,
+    "podtide-stage": stage,
 }
 
 

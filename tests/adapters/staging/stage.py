@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import urllib3
 
 from podtide.adapters.api_server.serving import serving
@@ -119,7 +120,8 @@ class Stage:
         return self.ask("GET", f"/v1/bundles/{bundle.id}", Authorization=f"Bearer {bundle.secret}").status
 
     def collect(self) -> dict[str, Any]:
-        return ask_for_pass(self.address, 30)
+        answer: dict[str, Any] = msgspec.to_builtins(ask_for_pass(self.address, 30))
+        return answer
 
     def files(self) -> list[str]:
         """What the store holds, relative to it; its lock is not of interest."""
@@ -163,12 +165,12 @@ def stage(
         yield Stage(server.url, folder, scratch, api, clock, ca, notices, server.found)
 
 
-def pod(api: SwitchedApi, name: str, namespace: str = "default") -> None:
-    """A pod that the bundles of ``LABELS`` live for."""
+def pod(api: SwitchedApi, name: str, namespace: str = "default", labels: Mapping[str, str] = dict(LABELS)) -> None:
+    """A pod that the bundles of these labels live for."""
     body = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "labels": dict(LABELS)},
+        "metadata": {"name": name, "labels": dict(labels)},
         "spec": {"containers": [{"name": "main", "image": "i"}]},
     }
     path = f"/api/v1/namespaces/{namespace}/pods"

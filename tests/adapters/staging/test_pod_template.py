@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from podtide.adapters.kubernetes.executor_pod.render import yaml_text
 from podtide.adapters.kubernetes.executor_pod.template import template_of
 from podtide.adapters.staging.archive import FilesRefused, staged_files
 from podtide.adapters.staging.pod_template import FOLDER, LABEL, BundleSource, TemplateConflict, in_secret, of_bundle
@@ -63,7 +65,8 @@ def test_the_template_has_all_that_pods_need_and_no_secret(tmp_path: Path) -> No
     pasted = of_bundle(files, SOURCE, "0123", "team", {}, PLACE)
     assert pasted.secret["data"] == {"secret": base64.b64encode(b"s3cr3t").decode()}
     assert (pasted.secret["metadata"]["namespace"], pasted.secret["metadata"]["labels"]) == ("team", {LABEL: "0123"})
-    text = yaml.safe_dump(pasted.template)
+    text = yaml_text([pasted.template])
+    assert yaml.safe_load(text) == pasted.template
     assert "s3cr3t" not in text
     assert template_of(text, "t").remarks == ()  # every field is one of the API's
     (container,) = pasted.template["spec"]["containers"]
@@ -99,3 +102,11 @@ def test_a_template_of_ones_own_keeps_what_it_has(tmp_path: Path) -> None:
     assert spec["nodeSelector"] == {"disk": "fast"}
     with pytest.raises(TemplateConflict):
         of_bundle(files, SOURCE, "o", "ns", {"spec": spec}, PLACE)
+
+
+@pytest.mark.parametrize("label", ["0123456789e12345", "12e4", "1234567812345678", "0x12", "1_000", "null", "on"])
+def test_a_label_that_looks_like_a_number_stays_a_text_in_every_yaml(tmp_path: Path, label: str) -> None:
+    """Spark and kubectl read YAML 1.2, where 12e4 is a number."""
+    text = yaml_text([in_secret(staged_files(made(tmp_path, a_py=1)), label, "ns", {}, PLACE).template])
+    assert yaml.safe_load(text)["metadata"]["labels"] == {LABEL: label}
+    assert re.search(rf"podtide\.io/stage: ['\"]{label}['\"]", text) or not re.fullmatch("[0-9].*", label)
