@@ -6,6 +6,7 @@ and then told the wrong path). So are folders, and names with other signs than l
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import re
 import tarfile
@@ -75,8 +76,11 @@ def staged_files(paths: Sequence[Path]) -> tuple[StagedFile, ...]:
 
 
 def write_archive(files: Sequence[StagedFile], out: IO[bytes]) -> BundleArchive:
-    """Write the archive. Raises FilesRefused, and OSError of ``out``."""
-    with tarfile.open(fileobj=out, mode="w:gz", compresslevel=1, format=tarfile.PAX_FORMAT) as archive:
+    """Write the archive; the same files make the same bytes. Raises FilesRefused, and OSError of ``out``."""
+    with (
+        gzip.GzipFile("", "wb", compresslevel=1, fileobj=out, mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
         for staged in files:
             entry = tarfile.TarInfo(staged.name)
             entry.size = staged.size

@@ -43,6 +43,8 @@ from podtide.domain.staging.bundles import (
     DiscardUpload,
     DownloadAsked,
     FindOwners,
+    OwnersFound,
+    OwnersUnknown,
     PassReport,
     PublishBundle,
     ReceiveBundle,
@@ -156,7 +158,14 @@ class StagingFront:
         task.add_done_callback(self._work.discard)
 
     async def _find(self, search: FindOwners) -> None:
-        self.take(await asyncio.get_running_loop().run_in_executor(self._searches, self._pods.find, search))
+        try:
+            answer: OwnersFound | OwnersUnknown = await asyncio.get_running_loop().run_in_executor(
+                self._searches, self._pods.find, search
+            )
+        except Exception as fault:  # a pass without an answer would be the last one
+            log.exception("pods of %s", search.namespace)
+            answer = OwnersUnknown(search, f"a fault of podtide itself, {type(fault).__name__}")
+        self.take(answer)
 
     async def _remove(self, removal: RemoveBundle) -> None:
         text = f"bundle {removal.bundle}: {removal.cause.value}"
@@ -177,12 +186,11 @@ class StagingFront:
             self._tell(Level.WARNING, Topic.LEFT_BEHIND, text)
 
     def _say(self, report: PassReport) -> None:
-        if report.unknown:
+        if report.unknown and not self._unknown:
             first = report.unknown[0]
             text = f"pods of {first.search.namespace} are not known, so no bundle of theirs is removed: {first.why}"
-            level = Level.INFO if self._unknown else Level.WARNING
-            self._tell(level, Topic.API_UNREACHABLE, text)
-        elif self._unknown:
+            self._tell(Level.WARNING, Topic.API_UNREACHABLE, text)
+        elif self._unknown and not report.unknown:
             self._tell(Level.INFO, Topic.API_BACK, "the pods of all bundles are known again")
         self._unknown = bool(report.unknown)
 
@@ -386,15 +394,19 @@ class StagingFront:
             headers = {"Content-Type": "application/octet-stream", "Content-Length": str(bundle.size)}
             response = web.StreamResponse(headers=headers)
             await response.prepare(request)
+            left = bundle.size
             try:
-                while piece := await self._in(self._pieces, file.read, PIECE):
+                while left and (piece := await self._in(self._pieces, file.read, min(left, PIECE))):
+                    left -= len(piece)
                     async with asyncio.timeout(self._bounds.transfer_s):
                         await response.write(piece)
             except (OSError, TimeoutError):
+                left = left or 1
+            if left:
                 # Not the end of the body: the client shall see that something is missing.
                 if request.transport is not None:
                     request.transport.abort()
-                raise ConnectionResetError("the bundle was not sent to its end") from None
+                raise ConnectionResetError("the bundle was not sent to its end")
         return response
 
 

@@ -46,7 +46,7 @@ class HandClock:
 
 
 class SwitchedApi:
-    """An API server that can be away (0) or refuse (a status); counts its calls."""
+    """An API server that can be away (0), refuse (a status) or meet a fault of our own (-1); counts its calls."""
 
     def __init__(self, api: ApiClient) -> None:
         self._api = api
@@ -57,6 +57,8 @@ class SwitchedApi:
         self.calls += 1
         if self.fault == 0:
             raise Unreachable("nobody is there", sent=False)
+        if self.fault == -1:
+            raise RuntimeError("a fault")
         if self.fault is not None:
             status = {"kind": "Status", "code": self.fault, "reason": "Forbidden", "message": "no pods for you"}
             return ApiAnswer(self.fault, json.dumps(status).encode())

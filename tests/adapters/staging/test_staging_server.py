@@ -156,6 +156,21 @@ def test_r3_what_nobody_fetches_goes_when_its_time_is_over(server: Stage, tmp_pa
         server.fetch(bundle, made, tmp_path / "pod")
 
 
+def test_a_disk_that_keeps_a_bundle_is_told_of_and_asked_again(server: Stage, tmp_path: Path) -> None:
+    bundle, _ = server.push(*written(tmp_path / "in", PAIR))
+    entry = server.folder / "bundles" / f"{bundle.id}.json"
+    content = entry.read_bytes()
+    entry.unlink()
+    entry.mkdir()  # which no unlink removes
+    server.clock.millis += 1_800_000
+    server.collect()
+    until(lambda: any("cannot be removed" in notice.text for notice in server.notices))
+    entry.rmdir()
+    entry.write_bytes(content)
+    assert len(server.collect()["removed"]) == 1
+    until(lambda: not server.files())
+
+
 @pytest.mark.parametrize("what", ["pod", "namespace"])
 def test_r4_a_bundle_goes_within_two_passes_after_its_pods(server: Stage, tmp_path: Path, what: str) -> None:
     home = "/api/v1/namespaces"
@@ -326,7 +341,7 @@ def test_r10_another_server_goes_on_with_the_store(tmp_path: Path, api: Switched
 # R11: the API server
 
 
-@pytest.mark.parametrize("fault", [403, 0])
+@pytest.mark.parametrize("fault", [403, 0, -1])
 def test_r11_without_an_api_server_nothing_goes_and_the_schedule_goes_on(
     tmp_path: Path, api: SwitchedApi, fault: int
 ) -> None:
@@ -376,6 +391,9 @@ def test_what_is_not_what_was_pushed_is_not_unpacked(server: Stage, tmp_path: Pa
     archive.write_bytes(damaged)
     with pytest.raises(FetchError, match="not what was pushed"):
         server.fetch(bundle, made, tmp_path / "pod")
+    archive.write_bytes(damaged[:-10])
+    with pytest.raises(FetchError, match=r"within 0\.5 s: "):
+        server.fetch(bundle, made, tmp_path / "pod", TIMEOUT_S="0.5")
     assert list((tmp_path / "pod").iterdir()) == []
 
 
