@@ -1,4 +1,4 @@
-"""What a submitter pastes: a Secret, a pod template for driver and executors, and the lines of the conf.
+"""What a submitter pastes: a Secret, a pod template for driver and executors, and settings.
 
 The template has an init container that fetches the bundle into an empty directory, which Spark's own container mounts; the
 label by which the bundle lives; and PYTHONPATH where there are Python modules. Spark takes jars by ``local://`` paths, which
@@ -24,7 +24,6 @@ NAME: Final = "podtide-stage"
 FOLDER: Final = "/var/podtide/stage"
 TEMPLATE: Final = "pod-template.yaml"
 SECRET: Final = "secret.yaml"  # noqa: S105 - a file's name
-CONF: Final = "spark.conf"
 
 SECRET_MAX: Final = 10_240
 """Bytes of files in a Secret, as in the fork (spec: auxiliary, 2.3)."""
@@ -49,11 +48,11 @@ class BundleSource(NamedTuple):
 
 
 class Pasted(NamedTuple):
-    """Manifests as trees, and the conf's text."""
+    """Manifests as trees, and settings."""
 
     secret: dict[str, Any]
     template: dict[str, Any]
-    conf: str
+    conf: dict[str, str]
 
 
 def of_bundle(
@@ -86,6 +85,11 @@ def of_bundle(
         "env": [{"name": key, "value": value} for key, value in env.items()] + [secret],
         "volumeMounts": [{"name": NAME, "mountPath": FOLDER}],
         "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     data = {"secret": base64.b64encode(source.secret.encode()).decode()}
@@ -179,13 +183,15 @@ def _is_jar(file: StagedFile) -> bool:
     return file.name.endswith(".jar")
 
 
-def _conf(files: Sequence[StagedFile], namespace: str, place: Path) -> str:
-    """Lines of a properties file."""
-    jars = ",".join(f"local://{FOLDER}/{file.name}" for file in files if _is_jar(file))
-    lines = [f"spark.kubernetes.namespace {namespace}"]
-    lines += [f"spark.kubernetes.{role}.podTemplateFile {place}" for role in ("driver", "executor")]
-    if jars:
-        lines.append(f"spark.jars {jars}")
-    lines.append("# In each pod; the application itself may be one of them:")
-    lines += [f"#   local://{FOLDER}/{file.name}" for file in files]
-    return "\n".join(lines) + "\n"
+def _conf(files: Sequence[StagedFile], namespace: str, place: Path) -> dict[str, str]:
+    """Settings."""
+    settings = {"spark.kubernetes.namespace": namespace}
+    settings |= {f"spark.kubernetes.{role}.podTemplateFile": str(place) for role in ("driver", "executor")}
+    if jars := [path_of(file) for file in files if _is_jar(file)]:
+        settings["spark.jars"] = ",".join(jars)
+    return settings
+
+
+def path_of(file: StagedFile) -> str:
+    """A file as Spark is told of it: at the same place in each pod."""
+    return f"local://{FOLDER}/{file.name}"

@@ -85,7 +85,7 @@ def serve(bundle_max: int, store_max: int, free_min: int, **given: Any) -> int:
 def push(files: tuple[Path, ...], **given: Any) -> int:
     """Leave files for the pods of one application, and print what to submit it with.
 
-    That is a Secret, a pod template with an init container, and lines of a conf. In each pod the files are in
+    That is a Secret, a pod template with an init container, and the command with its settings. In each pod the files are in
     /var/podtide/stage: jars on the class path, Python modules on PYTHONPATH. The secret is shown once.
     """
     check_streams()

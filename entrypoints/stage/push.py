@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -17,7 +18,6 @@ from podtide.adapters.kubernetes.executor_pod.render import yaml_text
 from podtide.adapters.kubernetes.executor_pod.template import PodTemplateError, read_template
 from podtide.adapters.staging.archive import FilesRefused, staged_files, write_archive
 from podtide.adapters.staging.pod_template import (
-    CONF,
     LABEL,
     SECRET,
     TEMPLATE,
@@ -26,6 +26,7 @@ from podtide.adapters.staging.pod_template import (
     TemplateConflict,
     in_secret,
     of_bundle,
+    path_of,
 )
 from podtide.adapters.staging.staging_client import PushFailed, StagingAddress, ask_for_pass, check_url, push_bundle
 from podtide.adapters.text.format import count, size
@@ -86,14 +87,23 @@ def run_push(options: PushOptions) -> int:
             pasted = in_secret(staged_files(options.files), owner, options.namespace, given, place)
         else:
             pasted = _pushed(options, options.server, owner, given, place)
-    texts = {SECRET: yaml_text([pasted.secret]), TEMPLATE: yaml_text([pasted.template]), CONF: pasted.conf}
+    texts = {SECRET: yaml_text([pasted.secret]), TEMPLATE: yaml_text([pasted.template])}
+    submit = _submission(options, pasted)
     with printed():
         if options.out is None:
-            print("\n".join(f"# --- {name}\n{text}" for name, text in texts.items()), end="")
+            print("".join(f"# --- {name}\n{text}\n" for name, text in texts.items()) + f"# ---\n{submit}")
         else:
             _write(options.out, texts)
-            _say_how(options.out)
+            print(f"kubectl apply -f {shlex.quote(str(options.out / SECRET))}\n{submit}")
     return 0
+
+
+def _submission(options: PushOptions, pasted: Pasted) -> str:
+    """The command: settings on the command line, because a --properties-file would replace spark-defaults.conf."""
+    lines = ["spark-submit --deploy-mode cluster"]
+    lines += [f"  --conf {shlex.quote(f'{key}={value}')}" for key, value in pasted.conf.items()]
+    programs = [file for file in staged_files(options.files) if file.name.endswith((".py", ".jar"))]
+    return " \\\n".join([*lines, f"  {path_of(programs[-1])}" if programs else "  ..."])
 
 
 def _pushed(options: PushOptions, server: str, owner: str, template: Mapping[str, Any], place: Path) -> Pasted:
@@ -152,11 +162,6 @@ def _write(folder: Path, texts: Mapping[str, str]) -> None:
                 file.write(text)
     except OSError as problem:
         raise Misused(f"{escaped(str(folder))} cannot be written: {cause(problem)}") from None
-
-
-def _say_how(folder: Path) -> None:
-    print(f"kubectl apply -f {folder / SECRET}")
-    print(f"spark-submit --deploy-mode cluster --properties-file {folder / CONF} ...")
 
 
 def run_collection(options: CollectOptions) -> int:

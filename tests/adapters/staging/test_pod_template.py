@@ -71,8 +71,7 @@ def test_the_template_has_all_that_pods_need_and_no_secret(tmp_path: Path) -> No
     assert template_of(text, "t").remarks == ()  # every field is one of the API's
     (container,) = pasted.template["spec"]["containers"]
     assert container["env"] == [{"name": "PYTHONPATH", "value": f"{FOLDER}:{FOLDER}/lib.zip"}]
-    conf = dict(line.split(" ", 1) for line in pasted.conf.splitlines() if not line.startswith("#"))
-    assert conf == {
+    assert pasted.conf == {
         "spark.kubernetes.namespace": "team",
         "spark.kubernetes.driver.podTemplateFile": str(PLACE),
         "spark.kubernetes.executor.podTemplateFile": str(PLACE),

@@ -56,7 +56,8 @@ def pushed(url: str, folder: Path, *files: Path) -> dict[str, Any]:
     given = answer("stage", "push", *files, *options)
     assert given.code == 0, given.err
     assert f"kubectl apply -f {out}/secret.yaml" in given.out
-    assert all((out / name).stat().st_mode & 0o077 == 0 for name in ("secret.yaml", "pod-template.yaml", "spark.conf"))
+    assert all((out / name).stat().st_mode & 0o077 == 0 for name in ("secret.yaml", "pod-template.yaml"))
+    assert f"--conf spark.kubernetes.driver.podTemplateFile={out}/pod-template.yaml" in given.out
     documents: dict[str, Any] = {path.stem: yaml.safe_load(path.read_text()) for path in out.glob("*.yaml")}
     return documents
 
