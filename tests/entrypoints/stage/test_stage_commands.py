@@ -119,7 +119,7 @@ def test_a_bundle_of_pods_that_run_is_kept_by_their_label(cluster: tuple[Switche
 def test_r14_without_a_server_small_files_are_printed_as_a_secret(tmp_path: Path) -> None:
     jar, module = files_of(tmp_path)
     given = answer("stage", "push", module)
-    secret, template = (yaml.safe_load(text) for text in re.split("# --- .*\n", given.out)[1:3])
+    secret, template = (yaml.safe_load(text) for text in re.split("# ---.*\n", given.out)[1:3])
     assert base64.b64decode(secret["data"]["module.py"]) == b"module.py"
     assert template["spec"]["volumes"][0]["secret"]["secretName"] == secret["metadata"]["name"]
     refused = answer("stage", "push", jar)
