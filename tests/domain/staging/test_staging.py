@@ -4,12 +4,14 @@ staging server's specification (auxiliary, section 4.2); those that need a disk 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from podtide.domain.base.units import NEVER
 from podtide.domain.staging.bundles import (
+    LABELS_MAX,
     Bundle,
     BundleId,
     BundleOwner,
@@ -37,6 +39,7 @@ from podtide.domain.staging.bundles import (
     UploadArrived,
     UploadAsked,
     UploadBroken,
+    owner_of,
 )
 from podtide.domain.staging.staging import StagingState, StagingStep, advance, begin, due
 
@@ -273,6 +276,36 @@ def test_one_question_for_all_owners_with_the_same_keys() -> None:
         assert play.hear(OwnersUnknown(other, "away")) == ()
         removed = play.hear(OwnersFound(SEARCH, frozenset({("b",)}), frozenset()))
     assert removed == tuple(RemoveBundle(name_of(i), RemovalCause.PODS_GONE, 0) for i in (0, 2))
+
+
+def test_a_server_without_bundles_asks_nobody_and_looks_again_later() -> None:
+    play = Play()
+    assert due(play.state) == CONFIG.pass_ms
+    play.now = CONFIG.pass_ms
+    assert play.hear(StagingTick()) == ()
+    assert play.step.report == (0, (), 0, ())
+    assert due(play.state) == 2 * CONFIG.pass_ms
+
+
+def test_pods_that_ended_are_not_waited_for_where_that_is_said() -> None:
+    play = staged(used=True)
+    play.config = replace(CONFIG, ended_ms=0)
+    assert play.collect(ended=True) == (RemoveBundle(ONE, RemovalCause.PODS_ENDED, 1),)
+    assert play.step.report is not None
+    assert (play.step.report.doubted, len(play.step.report.removed)) == (0, 1)
+
+
+def test_a_bundle_that_is_removed_for_missing_pods_is_not_in_doubt_any_more() -> None:
+    play = staged(used=True)
+    play.collect()
+    play.collect()
+    assert play.step.report is not None
+    assert (play.step.report.doubted, len(play.step.report.removed)) == (0, 1)
+
+
+def test_as_many_and_as_long_labels_as_kubernetes_takes_are_taken() -> None:
+    labels = [(f"{'p' * 253}/{'k' * 63}", "v" * 63), *((f"k{i}", "v") for i in range(LABELS_MAX - 1))]
+    assert owner_of("n" * 63, labels) == BundleOwner("n" * 63, tuple(sorted(labels)))
 
 
 OWNERS = tuple(BundleOwner("ns", (("app", value),)) for value in "ab")
