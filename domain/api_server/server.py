@@ -150,7 +150,7 @@ def _route(books: Books, request: HttpRequest) -> tuple[Answer, bool]:
             return ApiResponse(200, found), False
     target = _target(request.path)
     query = dict(request.query)
-    dry = _dry(request)
+    dry = books.dry = _dry(request)
     # As apiserver's managerOrUserAgent: the first word of the agent, without its version.
     books.manager = query.get("fieldManager") or request.agent.partition("/")[0][:128] or "unknown"
     if target.subresource in {"binding", "eviction", "log"}:

@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple, TypeAlias
 
 from podtide.domain.api_server.hash_trie import HashTrie
-from podtide.domain.api_server.json_values import EMPTY, FrozenObject, at, put
+from podtide.domain.api_server.json_values import EMPTY, FrozenObject, at, drop, put
 from podtide.domain.api_server.kinds import BY_RESOURCE, NAMESPACES, REPLICA_SETS, STATEFUL_SETS, ApiKind
 from podtide.domain.api_server.messages import WatchEvent, WatchSent
 from podtide.domain.api_server.selectors import Selection
@@ -161,6 +161,8 @@ class Books:
         self.changes: list[ApiChange] = []
         self.manager = "unknown"
         """Who writes, for managedFields."""
+        self.dry = False
+        """Whether the books will be thrown away: nobody is told a version that never was."""
         self.counted = 0
         """Changes that quotas were told of."""
         self.sent: list[WatchEvent] = []
@@ -231,8 +233,10 @@ class Books:
         """Put, change or (None) remove an object; returns it with the new resourceVersion."""
         before = self.found(key)
         self.revision += 1
-        version = str(self.revision)
-        kept = None if after is None else put(after, ("metadata", "resourceVersion"), version)
+        path, version = ("metadata", "resourceVersion"), str(self.revision)
+        if self.dry:
+            version = "" if before is None else before["metadata"]["resourceVersion"]
+        kept = None if after is None else put(after, path, version) if version else drop(after, path)
         if before is not None or kept is not None:
             self._shelve(key, before, kept)
             self._index_labels(key, before, kept)
@@ -246,7 +250,7 @@ class Books:
             self._tell(watch, self.revision, change)
         shown = kept if kept is not None else before
         assert shown is not None, f"a removal of what is not there: {key}"
-        return shown if kept is not None else put(shown, ("metadata", "resourceVersion"), version)
+        return shown if kept is not None else put(shown, path, version)
 
     def _shelve(self, key: ObjectKey, before: FrozenObject | None, after: FrozenObject | None) -> None:
         shelf = (key.resource, key.namespace)

@@ -212,8 +212,7 @@ def replaced(
         kind_rules.with_defaults(kind, item), ("metadata", "resourceVersion"), old["metadata"]["resourceVersion"]
     )
     faults = metadata_rules.faults_of(kind, item["metadata"]) + metadata_rules.change_faults(old, item)
-    faults += kind_rules.faults_of(kind, item) + kind_rules.change_faults(kind, old, item)
-    _refuse(kind, name, faults)
+    _refuse(kind, name, faults + kind_rules.faults_of_change(kind, old, item))
     if managers is None and "managedFields" in old["metadata"] and (item != old or forgotten):
         writer = FieldManager(books.manager, "Update", kind.api_version, subresource)
         managers = () if forgotten else updated(old, item, writer, books.time)
@@ -367,7 +366,7 @@ def remove(books: Books, key: ObjectKey, item: FrozenObject, options: DeleteOpti
         changed = put(changed, ("status", "phase"), "Terminating")
         changed = put(changed, ("metadata", "deletionTimestamp"), books.time)
     elif pending:
-        changed = _shortened(changed, grace, options.grace is not None)
+        changed = _shortened(changed, options.grace)
     elif grace or finalizers:
         moment = format_instant(books.now + 1000 * grace)
         changed = put(changed, ("metadata", "deletionTimestamp"), moment)
@@ -396,11 +395,11 @@ def _grace(kind: ApiKind, item: FrozenObject, options: DeleteOptions) -> int:
     return seconds
 
 
-def _shortened(item: FrozenObject, grace: int, asked: bool) -> FrozenObject:
+def _shortened(item: FrozenObject, grace: int | None) -> FrozenObject:
     """A deletion under way ends earlier if a shorter grace is asked for, never later."""
     metadata = item["metadata"]
     before = metadata.get("deletionGracePeriodSeconds")
-    if not asked or before is None or grace >= before:
+    if grace is None or before is None or grace >= before:
         return item
     ends: Millis = parse_instant(metadata["deletionTimestamp"]) or 0
     item = put(item, ("metadata", "deletionTimestamp"), format_instant(ends - 1000 * (before - grace)))

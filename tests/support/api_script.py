@@ -587,7 +587,7 @@ def seen(answer: Told) -> Any:
     # How Go's decoders say where they are.
     decoding = r'(in version \\"[\w/]+\\" cannot be handled as a \w+: )(?!converting|no kind).*?(?=", "reason)'
     text = re.sub(decoding, r"\1WHY", text)
-    text = re.sub(r"(current: |in record \()[0-9]+", r"\g<1>N", text)
+    text = re.sub(r"(current: |in record \(|in the precondition \()[0-9]+", r"\g<1>N", text)
     text = re.sub(r"\\n  core\.\w+\{.*?\\n  \}\\n", "", text)
     return {"code": answer.code} | _plain(json.loads(text))
 

@@ -41,6 +41,9 @@ _STORAGE: Final = ("spec", "resources", "requests", "storage")
 _PORT: Final = "must be between 1 and 65535, inclusive"
 _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 
+_CHANGES_FIRST: Final = frozenset({"configmaps", "secrets", "services"})
+"""Of which the real server names what may not change before all else that is wrong."""
+
 Rule = Callable[[FrozenObject], FrozenObject]
 
 
@@ -81,7 +84,13 @@ def faults_of(kind: ApiKind, item: FrozenObject) -> list[FieldFault]:
     return [] if rule is None else rule(item)
 
 
-def change_faults(kind: ApiKind, old: FrozenObject, new: FrozenObject) -> list[FieldFault]:
+def faults_of_change(kind: ApiKind, old: FrozenObject, new: FrozenObject) -> list[FieldFault]:
+    """Everything that is wrong with an object that takes the place of another, in the order of the real server."""
+    there, changed = faults_of(kind, new), _change_faults(kind, old, new)
+    return changed + there if kind.plural in _CHANGES_FIRST else there + changed
+
+
+def _change_faults(kind: ApiKind, old: FrozenObject, new: FrozenObject) -> list[FieldFault]:
     """What a change may not do."""
     if kind.plural == "pods":
         return pod_change_faults(old, new)

@@ -45,6 +45,8 @@ _VALUE: Final = (
     "with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
+_PATH_MARKS: Final = frozenset("/%")
+_PATH_SEGMENT: Final = "may not be '.' or '..', nor contain '/' or '%'"
 _ANNOTATIONS_MAX: Final = 256 * 1024
 _WORD: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
@@ -75,6 +77,8 @@ def dns_label(field: str, value: str) -> list[FieldFault]:
 
 def _name(kind: ApiKind, value: str) -> list[FieldFault]:
     field = "metadata.name"
+    if kind.plural == "events":  # of old, whatever can stand in a path (ValidatePathSegmentName)
+        return [] if not _PATH_MARKS & set(value) and value not in {".", ".."} else [wrong(field, value, _PATH_SEGMENT)]
     if kind.plural == "services":
         faults = [wrong(field, value, "must be no more than 63 characters")] if len(value) > 63 else []
         return faults + ([] if _DNS_1035.fullmatch(value) else [wrong(field, value, DNS_1035)])
