@@ -2,6 +2,7 @@
 
 A request becomes a step once its body is there; nothing waits between looking at the state and replacing it, so the event
 loop is the lock. What cannot be a request is answered with a Status, as the real server does, and the state stays as it was.
+With a ``FaultyState`` answers and events may be late, and connections are cut; kubelets are spared.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import hmac
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
@@ -21,9 +23,11 @@ from aiohttp import WSMsgType, web
 from podtide.adapters.api_server.settings import LogSource, LogUnavailable, ServingConfig
 from podtide.adapters.api_server.watches import OpenWatches, WatchQueue
 from podtide.adapters.clock import Clock
+from podtide.domain.api_faults import faulty_server
+from podtide.domain.api_faults.faulty_server import FaultyState, TimedEvent
 from podtide.domain.api_server.json_values import FrozenObject
 from podtide.domain.api_server.messages import ApiResponse, ApiStimulus, ClockTick, HttpRequest, LogRequest, WatchEnded
-from podtide.domain.api_server.server import ApiStep, due, step
+from podtide.domain.api_server.server import Answer, due, step
 from podtide.domain.api_server.state import ApiState
 from podtide.domain.api_server.statuses import ApiRefusal, bad_request, failure, unsupported
 from podtide.domain.base.units import NEVER, Millis
@@ -43,27 +47,49 @@ _Read = TypeVar("_Read")
 log: Final = logging.getLogger(__name__)
 
 
+class ServedStep(NamedTuple):
+    """A step that was taken, for a ``user``, or for nobody (``""``) where it was no request.
+
+    ``answer`` None to a request: the connection is cut. ``at``: when the answer is sent. ``fault``: what hit, ``""``: none.
+    """
+
+    user: str
+    stimulus: ApiStimulus
+    before: ApiState
+    after: ApiState
+    answer: Answer | None
+    events: tuple[TimedEvent, ...]
+    now: Millis
+    at: Millis
+    fault: str = ""
+
+
 class StepObserver(Protocol):
     """Whoever counts what happens; called in the server's thread after each step."""
 
-    def __call__(self, user: str, before: ApiState, stimulus: ApiStimulus, step: ApiStep, now: Millis) -> None:
-        """A step was taken, for a user, or for nobody where it was no request."""
+    def __call__(self, step: ServedStep) -> None:
+        """A step was taken."""
         ...
 
 
 class ApiFront:
-    """The state and everything that may change it; lives in one event loop. ``users``: by their tokens."""
+    """The state and everything that may change it; lives in one event loop. ``users``: by their tokens.
+
+    ``spared``: users whose requests meet no faults.
+    """
 
     def __init__(
         self,
-        state: ApiState,
+        state: ApiState | FaultyState,
         config: ServingConfig,
         users: Mapping[str, str],
         clock: Clock,
         logs: LogSource | None,
         observer: StepObserver | None,
+        spared: frozenset[str] = frozenset(),
     ) -> None:
-        self.state = state
+        self._held = state
+        self._spared = spared
         self._config = config
         self._users = {f"Bearer {token}".encode(): user for token, user in users.items()}
         self._clock = clock
@@ -76,6 +102,12 @@ class ApiFront:
         self._readers = ThreadPoolExecutor(config.logs_max, thread_name_prefix="podtide-log")
         self._reading = 0
         self._ending = False
+        self._end = asyncio.Event()
+
+    @property
+    def state(self) -> ApiState:
+        """The state of this moment."""
+        return self._held.api if isinstance(self._held, FaultyState) else self._held
 
     # steps
 
@@ -83,27 +115,36 @@ class ApiFront:
         """Have the state told of the time from now on."""
         self._set_clock(self._now)
 
-    def take(self, stimulus: ApiStimulus, user: str = "") -> ApiStep:
-        """One step: the new state is in force, watches have their events."""
+    def take(self, stimulus: ApiStimulus, user: str = "") -> ServedStep:
+        """One step: the new state is in force, watches have their events, or will at their time."""
         now = self._now = max(self._now, self._clock.now())
-        before = self.state
-        made = step(before, stimulus, now)
-        self.state = made.state
+        made = self._step(stimulus, user, now)
         queue: WatchQueue | None = None
-        if isinstance(made.response, ApiResponse) and made.response.watch is not None:
-            queue = self._watches.open(made.response.watch)
-        if made.events:
-            self._watches.deliver(made.events, made.state, now)
+        if isinstance(made.answer, ApiResponse) and made.answer.watch is not None:
+            queue = self._watches.open(made.answer.watch)
+        self._watches.deliver(made.events, made.after, now)
         if queue is not None and self._ending:
             queue.end()
         if self._observer is not None:
-            self._observer(user, before, stimulus, made, now)
+            self._observer(made)
         self._set_clock(now)
         return made
 
+    def _step(self, stimulus: ApiStimulus, user: str, now: Millis) -> ServedStep:
+        held, before = self._held, self.state
+        if isinstance(held, FaultyState):
+            met = faulty_server.step(held, stimulus, now, spared=user in self._spared)
+            self._held = met.state
+            return ServedStep(user, stimulus, before, met.state.api, met.answer, met.events, now, met.at, met.fault)
+        made = step(held, stimulus, now)
+        self._held = made.state
+        events = tuple(TimedEvent(now, event) for event in made.events)
+        return ServedStep(user, stimulus, before, made.state, made.response, events, now, now)
+
     def _set_clock(self, now: Millis) -> None:
         """Have the state told of the time when it wants to be."""
-        wanted = due(self.state)
+        held = self._held
+        wanted = faulty_server.due(held) if isinstance(held, FaultyState) else due(held)
         if wanted == self._due and self._tick is not None:
             return
         if self._tick is not None:
@@ -121,6 +162,7 @@ class ApiFront:
     def end(self) -> None:
         """Let watches and logs end; requests still get their answers."""
         self._ending = True
+        self._end.set()
         if self._tick is not None:
             self._tick.cancel()
         self._watches.end_all()
@@ -133,24 +175,33 @@ class ApiFront:
         try:
             asked, user = await self._read(request)
             made = self._stepped(asked, user)
-            if isinstance(made, LogRequest):
-                return await self._send_log(request, made)
+            answer, late_ms = made.answer, made.at - made.now
+            if isinstance(answer, ApiResponse) and answer.watch is not None:
+                return await self._send_watch(request, answer.watch, self._watches.queue(answer.watch), late_ms)
+            await self._wait(late_ms)
+            if answer is None:
+                _abort(request)
+                raise ConnectionResetError("a fault cuts the connection")
+            if isinstance(answer, LogRequest):
+                return await self._send_log(request, answer)
         except ApiRefusal as refusal:
             return _response(ApiResponse(refusal.code, refusal.status))
-        if made.watch is None:
-            return _response(made)
-        return await self._send_watch(request, made.watch, self._watches.queue(made.watch))
+        return _response(answer)
 
-    def _stepped(self, asked: HttpRequest, user: str) -> ApiResponse | LogRequest:
+    async def _wait(self, late_ms: Millis) -> None:
+        """Wait until an answer is to be sent, or the end."""
+        if late_ms > 0 and not self._ending:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._end.wait(), late_ms / 1000)
+
+    def _stepped(self, asked: HttpRequest, user: str) -> ServedStep:
         try:
-            response = self.take(asked, user).response
+            return self.take(asked, user)
         except RecursionError:
             raise bad_request("the body is nested too deeply") from None
         except Exception:
             log.exception("%s %s", asked.method, asked.path)
             raise failure(500, "InternalError", "Internal error occurred: see the server's log") from None
-        assert response is not None
-        return response
 
     async def _read(self, request: web.BaseRequest) -> tuple[HttpRequest, str]:
         """The request as a value, and whose it is; raises ApiRefusal."""
@@ -170,7 +221,8 @@ class ApiFront:
             raise bad_request(f"more than {_PARAMETERS_MAX} query parameters") from None
         media = headers.get("Content-Type", JSON).partition(";")[0].strip().lower()
         body = await self._body(request, media) if request.body_exists else None
-        return HttpRequest(request.method, path, query, body, media, headers.get("Accept", JSON)), user
+        agent = headers.get("User-Agent", "")
+        return HttpRequest(request.method, path, query, body, media, headers.get("Accept", JSON), agent), user
 
     async def _body(self, request: web.BaseRequest, media: str) -> Any:
         """The body, decoded."""
@@ -205,10 +257,13 @@ class ApiFront:
 
     # answers that go on
 
-    async def _send_watch(self, request: web.BaseRequest, watch: int, queue: WatchQueue) -> web.StreamResponse:
+    async def _send_watch(
+        self, request: web.BaseRequest, watch: int, queue: WatchQueue, late_ms: Millis
+    ) -> web.StreamResponse:
         # Not the end of a chunked body: the client shall see that something is missing.
         queue.on_cut = partial(_abort, request)
         try:
+            await self._wait(late_ms)
             if request.headers.get("Upgrade", "").lower() == "websocket":
                 return await self._send_frames(request, queue)
             return await self._send_lines(request, queue)

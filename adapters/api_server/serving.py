@@ -21,6 +21,7 @@ from podtide.adapters.api_server.settings import LogSource, ServingConfig
 from podtide.adapters.clock import Clock, SystemClock
 from podtide.adapters.http_server.certificate import self_signed
 from podtide.adapters.http_server.listener import HttpListener
+from podtide.domain.api_faults.faulty_server import FaultyState
 from podtide.domain.api_server.state import ApiState
 
 NAME: Final = "podtide"
@@ -70,18 +71,18 @@ class ApiServer:
 
 @contextmanager
 def serving(
-    state: ApiState,
+    state: ApiState | FaultyState,
     config: ServingConfig | None = None,
     *,
     clock: Clock | None = None,
     logs: LogSource | None = None,
     observer: StepObserver | None = None,
 ) -> Iterator[ApiServer]:
-    """Serve a state until the block ends. Raises NotServed."""
+    """Serve a state until the block ends. Faults of a ``FaultyState`` meet all but the kubelets. Raises NotServed."""
     config = config or ServingConfig()
     token, kubelet_token = config.token or secrets.token_urlsafe(32), secrets.token_urlsafe(32)
     users = {token: USER, kubelet_token: KUBELET}
-    front = ApiFront(state, config, users, clock or SystemClock(), logs, observer)
+    front = ApiFront(state, config, users, clock or SystemClock(), logs, observer, frozenset({KUBELET}))
     with tempfile.TemporaryDirectory(prefix="podtide-api-") as folder:
         certificate = self_signed(Path(folder), config.address) if config.tls else None
         listener = HttpListener(front, config, certificate, "podtide-api")

@@ -10,10 +10,10 @@ docs/fake-cluster.md describes the format.
 
 from __future__ import annotations
 
-from collections.abc import Mapping as MappingOf
+from collections.abc import Callable, Mapping as MappingOf, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from podtide.adapters.files import values
 from podtide.adapters.files.schema import (
@@ -55,6 +55,7 @@ FAULT: Final = record(
     "a fault of the API, as {status: 429, probability: 0.1, verbs: [create]}",
     verbs=ListOf(values.choice(described.Verb), "a list of verbs"),
     resources=ListOf(values.NAME, "a list of resources, as [pods]"),
+    agents=ListOf(values.NAME, "a list of parts of a User-Agent, as [kubectl]"),
 )
 API: Final = record(
     described.Api,
@@ -156,9 +157,12 @@ _BLOCKS: Final = frozenset({"nodes", "executors", "stages", "api", "watch", "dri
                             "api.faults", "watch.outages", "executors.profiles"})  # fmt: skip
 
 
-def read(path: Path) -> Description:
-    """The cluster that a file describes. Raises FileError."""
-    return understand(text_of(path), str(path))
+Problems: TypeAlias = Callable[[Description], Sequence[tuple[str, str]]]
+
+
+def read(path: Path, beyond: Problems = lambda _: ()) -> Description:
+    """The cluster that a file describes. ``beyond``: what its reader cannot do of it, by key. Raises FileError."""
+    return understand(text_of(path), str(path), beyond)
 
 
 def text_of(path: Path) -> str:
@@ -166,9 +170,9 @@ def text_of(path: Path) -> str:
     return text_of_file(path, "a cluster file")
 
 
-def understand(text: str, name: str = "cluster") -> Description:
+def understand(text: str, name: str = "cluster", beyond: Problems = lambda _: ()) -> Description:
     """The cluster that a text describes; ``name`` is for the messages. Raises FileError."""
-    return understood(text, name, _description, problems)
+    return understood(text, name, _description, lambda read: problems(read) or beyond(read))
 
 
 def _description(node: Node | None, reader: FileReader) -> Description:

@@ -39,6 +39,9 @@ CONNECTIONS_MAX: Final = 64
 BODY_MAX: Final = 1024**3
 """Bytes of the longest answer that is read: a list of 100,000 pods with room to spare."""
 
+AGENT: Final = "podtide"
+"""The User-Agent: who changed what, to an API server, and whom the faults of an embedded one meet."""
+
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
@@ -204,7 +207,7 @@ class KubernetesApi:
     ) -> Any:
         import urllib3  # noqa: PLC0415 - the client's own; nothing without it gets here
 
-        headers = {"Accept": JSON, "Accept-Encoding": "gzip" if verb == "list" else "identity"}
+        headers = {"Accept": JSON, "Accept-Encoding": "gzip" if verb == "list" else "identity", "User-Agent": AGENT}
         if body is not None:
             headers["Content-Type"] = content_type
         headers.update(self._identity())

@@ -9,6 +9,8 @@ one ``FaultyState`` in place of an ``ApiState`` and calls this ``step`` in place
   connection is cut, without the end of its body. Events of a watch that are still to be sent are thrown away with it;
 - ``due`` says when to come with a ``ClockTick``, as the server's own.
 
+Who is ``spared`` (the cluster's own parts: kubelets, set-up) meets no faults and no latency, and neither do its watches.
+
 A request takes effect when it arrives; only its answer is late. Faults are asked in the order of the file and the first that
 hits decides, as in the fake cluster. A watch that breaks with ``expired`` compacts the history: who goes on from where it
 was is told 410. While a watch is broken, and in an outage, new watches are cut. The same seed and the same requests in the
@@ -123,10 +125,10 @@ def due(state: FaultyState) -> Millis:
     return min(server.due(state.api), state.next_break)
 
 
-def step(state: FaultyState, stimulus: ApiStimulus, now: Millis) -> FaultyStep:
-    """Take one request, or what else happened."""
+def step(state: FaultyState, stimulus: ApiStimulus, now: Millis, *, spared: bool = False) -> FaultyStep:
+    """Take one request, or what else happened; a request of who is ``spared`` meets no fault."""
     state, cuts = _broken(state, now)
-    if isinstance(stimulus, HttpRequest):
+    if isinstance(stimulus, HttpRequest) and not spared:
         made = _called(state, stimulus, now)
     else:
         if isinstance(stimulus, WatchEnded):
@@ -153,7 +155,7 @@ def _called(state: FaultyState, request: HttpRequest, now: Millis) -> FaultyStep
     verb, resource = verb_of(request)
     if verb is None:  # discovery, the version and the server's health have no faults
         return _carried_out(state, state.api, request, now, at)
-    fault, rng = _fault(state, rng, verb, resource, now)
+    fault, rng = _fault(state, rng, verb, resource, request.agent, now)
     if fault is not None and fault.status is not None:
         return FaultyStep(state, _refusal(fault, fault.status), at, (), f"{fault.status}")
     if fault is not None and fault.lost is Lost.REQUEST:
@@ -187,10 +189,12 @@ def verb_of(request: HttpRequest) -> tuple[Verb | None, str]:
     return Verb.GET if named else Verb.LIST, parts[0]
 
 
-def _fault(state: FaultyState, rng: Stream, verb: Verb, resource: str, now: Millis) -> tuple[Fault | None, Stream]:
+def _fault(
+    state: FaultyState, rng: Stream, verb: Verb, resource: str, agent: str, now: Millis
+) -> tuple[Fault | None, Stream]:
     """The first fault of the file that hits a call."""
     for fault in state.description.api.faults:
-        if (fault.verbs and verb not in fault.verbs) or (fault.resources and resource not in fault.resources):
+        if not fault.concerns(verb, resource, agent):
             continue
         if not fault.during.active(now - state.began) or not _faulty(state, now):
             continue
@@ -317,7 +321,7 @@ def _delivered(
     for event in events:
         row = state.watches.get(event.watch)
         if row is None:
-            timed.append(TimedEvent(at, event))
+            timed.append(TimedEvent(now, event))  # of one who is spared
             continue
         if isinstance(event, WatchOver):
             timed.append(TimedEvent(row.last_at, event))

@@ -19,6 +19,12 @@ from podtide.entrypoints.common.output import Misused, check_streams
 @click.option(
     "--hollow", is_flag=True, help="Pods run nothing and only have a status; without, executors are local processes."
 )
+@click.option(
+    "--cluster",
+    type=click.Path(),
+    metavar="FILE",
+    help="What the cluster is like and what goes wrong, as YAML (docs/fake-cluster.md); without, nothing does.",
+)
 @click.option("--nodes", type=click.IntRange(1, 5_000), metavar="N", help="How many nodes (1; hollow: 10).")
 @click.option(
     "--pods-per-node",
@@ -40,8 +46,8 @@ def cluster(command: tuple[str, ...], hollow: bool, **given: Any) -> int:
 
     The command runs as it is: KUBECONFIG, and SPARK_CONF_DIR with your own conf and spark.master, say where the cluster is.
     Executors are processes of the Spark that the command runs with. At the end nothing is left, and a summary says what
-    happened. Without a command it stays, and prints what to paste. Exit code: the command's; 2 usage, 3 a conf that cannot
-    be read, 4 no server or no Spark, 127 no such command, 130 interrupted.
+    happened. Without a command it stays, and prints what to paste. Exit code: the command's; 2 usage, 3 a conf or a
+    cluster file that cannot be read, 4 no server or no Spark, 127 no such command, 130 interrupted.
     """
     check_streams()
     try:

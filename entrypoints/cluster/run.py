@@ -13,11 +13,14 @@ from typing import IO, Final, NoReturn
 
 from podtide.adapters.api_server.settings import ServingConfig
 from podtide.adapters.clock import SystemClock
+from podtide.adapters.files.cluster import read
+from podtide.adapters.files.schema import FileError
 from podtide.adapters.http_server.settings import NotServed
 from podtide.adapters.kubelet.kubelet import KubeletConfig, hollow_kubelet, process_kubelet
 from podtide.adapters.kubelet.pod_logs import PodLogs
 from podtide.adapters.kubelet.spark_process import NoSpark, local_spark
 from podtide.adapters.kubernetes.api import ConnectionRefused, connect
+from podtide.domain.api_faults.checks import embedded_problems
 from podtide.entrypoints.cluster.embedded import EmbeddedCluster, Kubelets, embedded
 from podtide.entrypoints.cluster.program import CannotStart, run_program
 from podtide.entrypoints.cluster.spark_conf_dir import (
@@ -39,7 +42,10 @@ HOLLOW: Final = (10, 100)
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """What the command line says. ``command`` empty: stay until told to end. ``nodes``, ``pods_per_node`` None: as usual."""
+    """What the command line says. ``command`` empty: stay until told to end. ``nodes``, ``pods_per_node`` None: as usual.
+
+    ``cluster``: a cluster file.
+    """
 
     namespace: str = "default"
     port: int = 0
@@ -47,6 +53,7 @@ class ClusterOptions:
     hollow: bool = False
     nodes: int | None = None
     pods_per_node: int | None = None
+    cluster: str | None = None
     command: tuple[str, ...] = ()
 
 
@@ -55,13 +62,14 @@ def run_cluster(options: ClusterOptions) -> int:
     config = ServingConfig(port=options.port, tls=options.tls)
     with (
         refused_as(ClusterRefused, NotServed, NoSpark, ConnectionRefused),
-        refused_as(UnreadableInput, ConfDirUnreadable),
+        refused_as(UnreadableInput, ConfDirUnreadable, FileError),
         ExitStack() as end,
     ):
+        description = None if options.cluster is None else read(Path(options.cluster), embedded_problems)
         tally = ClusterTally()
         kubelets = _kubelets(options)
         begun = end.enter_context(ExitStack())
-        cluster = end.enter_context(embedded(kubelets, options.namespace, config, tally))
+        cluster = end.enter_context(embedded(kubelets, options.namespace, config, tally, description))
         begun.callback(_summary, tally, sys.stderr)  # after the server's end, if there was a beginning
         conf_dir = _conf_dir(cluster)
         if not options.command:

@@ -10,16 +10,17 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
+from podtide.adapters.api_server.front import ServedStep
 from podtide.adapters.api_server.serving import KUBELET
 from podtide.adapters.text.format import count
+from podtide.domain.api_faults.faulty_server import WatchCut
 from podtide.domain.api_server.json_values import FrozenObject, at
-from podtide.domain.api_server.messages import ApiResponse, ApiStimulus, HttpRequest
-from podtide.domain.api_server.server import ApiStep
-from podtide.domain.api_server.state import ApiState
+from podtide.domain.api_server.messages import ApiResponse, HttpRequest
 from podtide.domain.base.units import Millis
 
 ENDED: Final = {"Succeeded": "succeeded", "Failed": "failed"}
 DELETED: Final = "deleted"
+BROKEN: Final = "watch broken"
 LEFT: Final = "left"
 """Still there at the end."""
 
@@ -40,21 +41,28 @@ class ClusterTally:
 
     fates: Counter[str] = field(default_factory=Counter)
     calls: Counter[int] = field(default_factory=Counter)
-    """Of others than the kubelets, by status; watches and logs are 200."""
+    """Of others than the kubelets, by status; watches and logs are 200, and 0 is no answer."""
+    faults: Counter[str] = field(default_factory=Counter)
+    """What clients met of the cluster file, by kind."""
     executor_ms: Millis = 0
     running_max: int = 0
     _pods: dict[str, PodTally] = field(default_factory=dict)
     _running: int = 0
 
-    def __call__(self, user: str, before: ApiState, stimulus: ApiStimulus, step: ApiStep, now: Millis) -> None:
+    def __call__(self, step: ServedStep) -> None:
         """A step was taken."""
-        if isinstance(stimulus, HttpRequest) and user != KUBELET:
-            self.calls[step.response.code if isinstance(step.response, ApiResponse) else 200] += 1
-        after = step.state
-        for revision in range(before.revision + 1, after.revision + 1):
-            change = after.history.get(revision)
+        if isinstance(step.stimulus, HttpRequest) and step.user != KUBELET:
+            answer = step.answer
+            self.calls[answer.code if isinstance(answer, ApiResponse) else 200 if answer is not None else 0] += 1
+        if step.fault:
+            self.faults[step.fault] += 1
+        for _, event in step.events:
+            if isinstance(event, WatchCut):
+                self.faults[BROKEN] += 1
+        for revision in range(step.before.revision + 1, step.after.revision + 1):
+            change = step.after.history.get(revision)
             if change is not None and change.key.resource == "pods":
-                self._see(change.before, change.after, now)
+                self._see(change.before, change.after, step.now)
 
     def _see(self, before: FrozenObject | None, after: FrozenObject | None, now: Millis) -> None:
         pod = after if after is not None else before
@@ -105,4 +113,7 @@ class ClusterTally:
             count(self.calls.total(), "API call") + (f" ({refused} refused)" if refused else ""),
             f"{self.executor_ms / 1000:,.1f} executor-seconds",
         ]
+        if self.faults:
+            kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(self.faults.items()))
+            parts.append(f"{count(self.faults.total(), 'fault')} ({kinds})")
         return ", ".join(parts)

@@ -17,7 +17,7 @@ from podtide.domain.base.randomness import Stream, chance, draw
 from podtide.domain.base.units import Millis
 from podtide.domain.fakes.kubernetes.api_errors import absent, already_there, failure_of, pod_name, refusal, request
 from podtide.domain.fakes.kubernetes.controllers import COST_ANNOTATION, room
-from podtide.domain.fakes.kubernetes.description import Fault, Lost, Verb
+from podtide.domain.fakes.kubernetes.description import SPARK_AGENT, Fault, Lost, Verb
 from podtide.domain.fakes.kubernetes.pod_endings import delete
 from podtide.domain.fakes.kubernetes.pods import create, relabel, show, sync
 from podtide.domain.fakes.kubernetes.rows import ApiCallRow, Call, ClaimRow, PodAgenda, PodRow, SetRow
@@ -112,9 +112,7 @@ def _fault(tables: ClusterTables, rng: Stream, verb: Verb, resource: str, now: M
     """The first fault of the description that hits this call."""
     since = now - tables.began
     for fault in tables.plan.description.api.faults:
-        if fault.verbs and verb not in fault.verbs:
-            continue
-        if fault.resources and resource not in fault.resources:
+        if not fault.concerns(verb, resource, SPARK_AGENT):
             continue
         if not fault.during.active(since) or not tables.faulty(now):
             continue

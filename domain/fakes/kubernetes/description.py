@@ -232,6 +232,10 @@ class Verb(Enum):
     SCALE = "scale"
 
 
+SPARK_AGENT: Final = "fabric8-kubernetes-client/7.6.1"
+"""The User-Agent of Spark's client, which is the only one of the fake cluster."""
+
+
 class Lost(Enum):
     """What is lost of a call: its request (nothing happens) or its answer (it is done, and nobody hears of it)."""
 
@@ -244,7 +248,8 @@ class Fault:
     """The API refuses a call, or loses it.
 
     ``status``: the HTTP status of the refusal; exactly one of it and ``lost`` is set. ``verbs`` and ``resources``
-    (none: all) say which calls. ``retry_after_ms``: what a 429 asks for. ``message``: instead of the usual one.
+    (none: all) say which calls, ``agents`` whose: parts of the client's User-Agent, in whatever case. ``retry_after_ms``:
+    what a 429 asks for. ``message``: instead of the usual one.
     """
 
     status: int | None = None
@@ -255,6 +260,15 @@ class Fault:
     retry_after_ms: Millis | None = None
     message: str | None = None
     during: Window = ALWAYS_OPEN
+    agents: tuple[str, ...] = ()
+
+    def concerns(self, verb: Verb, resource: str, agent: str) -> bool:
+        """Whether it may hit a call with this User-Agent."""
+        return (
+            (not self.verbs or verb in self.verbs)
+            and (not self.resources or resource in self.resources)
+            and (not self.agents or any(part.lower() in agent.lower() for part in self.agents))
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -57,6 +58,36 @@ def test_a_command_finds_the_cluster_and_nothing_is_left(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
+FAULTS = """
+seed: 7
+api:
+  latency: 1ms
+  faults:
+    - {status: 429, probability: 0.9, verbs: [create], agents: [urllib]}
+watch: {delay: 1ms}
+"""
+STUBBORN = POD.replace('ask("POST"', 'while True:\n  try:\n    ask("POST"').replace(
+    '"spec": spec})',
+    '"spec": spec})\n    break\n  except urllib.error.HTTPError as refusal:\n    assert refusal.code == 429',
+)
+
+
+def test_faults_of_a_cluster_file_meet_the_command_and_are_counted(tmp_path: Path) -> None:
+    file = tmp_path / "faults.yaml"
+    file.write_text(FAULTS)
+    options = ["--hollow", "--no-tls", "--namespace", "jobs", "--cluster", str(file)]
+    told = []
+    for _ in range(2):
+        with begun(tmp_path, *options, "--", sys.executable, "-c", STUBBORN) as program:
+            _, err = program.communicate(timeout=60)
+        assert program.returncode == 5, err
+        told.append(re.search(r"(\d+) faults \(\1 429\)", err))
+    assert told[0] is not None, err
+    assert told[1] is not None, err
+    assert told[0][0] == told[1][0]
+    assert list(tmp_path.iterdir()) == [file]
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_without_a_command_it_stays_until_it_is_told_to_end(tmp_path: Path, number: signal.Signals, code: int) -> None:
     with begun(tmp_path, "--hollow") as program:
@@ -80,6 +111,13 @@ def test_without_a_command_it_stays_until_it_is_told_to_end(tmp_path: Path, numb
         (["--", "job"], {"PATH": "/nowhere", "SPARK_HOME": ""}, 4, "no Spark was found"),
         (["--", "job"], {"SPARK_HOME": "/nowhere"}, 4, "/nowhere is no Spark installation"),
         (["--hollow", "--no-tls", "true"], {"SPARK_CONF_DIR": "/nowhere"}, 3, "/nowhere cannot be copied"),
+        (["--hollow", "--cluster", "/nowhere"], {}, 3, "/nowhere: cannot be read"),
+        (
+            ["--hollow", "--cluster", "tests/entrypoints/cluster/client.yaml"],
+            {},
+            3,
+            "client.yaml:2: api.retries: expected",
+        ),
         (["--hollow", "--no-tls", "no-such-program"], {"SPARK_CONF_DIR": ""}, 127, "command not found"),
     ],
 )

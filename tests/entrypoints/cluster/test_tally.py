@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from podtide.adapters.api_server.front import ServedStep
 from podtide.adapters.api_server.serving import KUBELET, USER
 from podtide.domain.api_server.messages import HttpRequest
 from podtide.domain.api_server.server import begin, step
@@ -25,7 +26,7 @@ class Counted:
     def ask(self, method: str, path: str, body: Any = None, user: str = USER) -> None:
         request = HttpRequest(method, f"{HOME}/{path}", (), body, "application/merge-patch+json")
         made = step(self.state, request, self.now)
-        self.tally(user, self.state, request, made, self.now)
+        self.tally(ServedStep(user, request, self.state, made.state, made.response, (), self.now, self.now))
         self.state = made.state
 
     def create(self, name: str, role: str = "executor") -> None:
