@@ -3,9 +3,10 @@
 On a machine of two cores an executor's JVM takes what its neighbours leave, so that start-ups say more of the machine than
 of Spark. Here ``bin/java`` is a wrapper:
 
-- for an executor (CoarseGrainedExecutorBackend) it waits a time that was drawn beforehand by executor id, as a cluster
-  manager, an image and a container take their time; notes the process id, so that an application may kill the executor;
-  and starts the real JVM with a class-data archive, which takes half the processor time of a start away;
+- for an executor (CoarseGrainedExecutorBackend, or KubernetesExecutorBackend) it waits a time that was drawn beforehand by
+  executor id, as a cluster manager, an image and a container take their time; notes the process id, so that an application
+  may kill the executor; and starts the real JVM with a class-data archive, which takes half the processor time of a start
+  away;
 - the driver gets an archive, too, and as little of compiler and collector as the executors, but no wait;
 - everything else is passed on.
 
@@ -37,6 +38,7 @@ real={real}
 case " $* " in
 *" org.apache.spark.launcher.Main "*) exec "$real" "$@" ;;
 *" org.apache.spark.executor.CoarseGrainedExecutorBackend "*) role=executor ;;
+*" org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend "*) role=executor ;;
 *" org.apache.spark.deploy.SparkSubmit "*) role=driver ;;
 *) exec "$real" "$@" ;;
 esac

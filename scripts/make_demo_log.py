@@ -38,7 +38,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -165,13 +165,15 @@ def run(
     home: Path | None = None,
     log4j: str = LOG4J,
     variables: Mapping[str, str] | None = None,
+    launcher: Sequence[str] = (),
     priority: int = 0,
     limit_s: float | None = None,
 ) -> tuple[Path, Path]:
     """Run the application; return the event log's folder and the raw decisions log.
 
-    ``home``: a Spark home that is there already. ``variables``: more of the environment. ``priority``: a negative value
-    asks for more of the processor, where the user may. After ``limit_s`` the run is ended. Ends the program on a failure.
+    ``home``: a Spark home that is there already. ``variables``: more of the environment. ``launcher``: a command that runs
+    the application's. ``priority``: a negative value asks for more of the processor, where the user may. After ``limit_s``
+    the run is ended. Ends the program on a failure.
     """
     home = home or spark_home(spark_python, folder)
     conf, events, decisions = folder / "conf", folder / "events", folder / "decisions.log"
@@ -200,7 +202,7 @@ def run(
     console = folder / "console.log"
     with console.open("w") as output, app.open() as program:
         process = subprocess.Popen(
-            [spark_python, "-c", RUN_WITHOUT_PATH],
+            [*launcher, spark_python, "-c", RUN_WITHOUT_PATH],
             stdin=program,
             stdout=output,
             stderr=subprocess.STDOUT,

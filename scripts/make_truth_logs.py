@@ -58,6 +58,9 @@ STOLEN_MAX: Final = 0.03
 """The share of the processors' time that others may take of a virtual machine: with more, a run tells of them."""
 ARCHIVED: Final = ("python_functions", "double3")
 """The run whose classes are archived: SQL, Python workers, a join of nothing."""
+_CLUSTER: Final = (sys.executable, "-m", "podtide", "cluster", "--no-tls")
+_TOLD: Final = ("EXECUTOR_DELAYS", "EXECUTOR_PROCESSES")
+"""What the wrapper around java reads: a pod has the environment that the application gives it."""
 
 _LOG4J: Final = (
     LOG4J
@@ -80,6 +83,7 @@ class TruthRun(NamedTuple):
     number: int
     settings: Mapping[str, str]
     workers: int
+    kubernetes: bool = False
 
     @property
     def name(self) -> str:
@@ -89,8 +93,8 @@ class TruthRun(NamedTuple):
 
 def run_of(application: str, config: str, number: int) -> TruthRun:
     """A run of the set."""
-    workers = APPS[application].configs[config].workers
-    return TruthRun(application, config, number, settings_of(application, config), workers)
+    made = APPS[application].configs[config]
+    return TruthRun(application, config, number, settings_of(application, config), made.workers, made.kubernetes)
 
 
 def manifest_of(
@@ -229,11 +233,18 @@ class Recorder:
 
     def _start(self, folder: Path, wanted: TruthRun, variables: dict[str, str] | None) -> tuple[Path, Path]:
         program = TRUTH / f"{APPS[wanted.application].program}.py"
+        settings, launcher = dict(wanted.settings), list[str]()
+        if wanted.kubernetes:
+            launcher = [*_CLUSTER, "--nodes", str(wanted.workers), "--pods-per-node", "1", "--"]
+            settings.update(
+                {f"spark.executorEnv.{key}": text for key, text in (variables or {}).items() if key in _TOLD}
+            )
         return run(
             self._python,
             folder,
             program,
-            wanted.settings,
+            settings,
+            launcher=launcher,
             home=self._home,
             log4j=_LOG4J,
             variables=variables,

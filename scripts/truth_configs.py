@@ -28,11 +28,12 @@ def _dynamic(**settings: str) -> dict[str, str]:
 
 
 class Config(NamedTuple):
-    """``workers`` have room for one executor each. ``repeats``: how often it is recorded."""
+    """``workers`` have room for one executor each. ``repeats``: how often it is recorded. ``kubernetes``: on it."""
 
     workers: int
     settings: Mapping[str, str]
     repeats: int = 1
+    kubernetes: bool = False
 
 
 FIRST_CONFIGS: Final = {
@@ -58,6 +59,11 @@ CONFIGS: Final = {
     ),
     "static3": Config(3, {}),
 }
+KUBERNETES_CONFIGS: Final = {
+    f"kubernetes_{name}": CONFIGS[name]._replace(repeats=1, kubernetes=True)
+    for name in ("eager4", "double3", "static3")
+}
+"""The same on another cluster manager: ``podtide cluster``, whose pods are processes."""
 PLAIN_CONFIGS: Final = {
     name: CONFIGS[name]._replace(repeats=1) for name in ("eager4", "patient4", "double3", "static3")
 }
@@ -73,6 +79,7 @@ class App:
     cluster_start: bool = True
 
 
+_ON_BOTH: Final = {**CONFIGS, **KUBERNETES_CONFIGS}
 _SQL: Final = {"spark.sql.shuffle.partitions": "12"}
 _NO_BROADCAST: Final = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
 _CACHED: Final = {"spark.dynamicAllocation.cachedExecutorIdleTimeout": "6s"}
@@ -82,9 +89,10 @@ _KEEP_ONE: Final = {"spark.dynamicAllocation.minExecutors": "1"}
 APPS: Final = {
     "reports": App("reports", FIRST_CONFIGS, {"*": {"spark.scheduler.mode": "FIFO"}}, cluster_start=False),
     "side_by_side": App("side_by_side", FIRST_CONFIGS, {"*": {"spark.scheduler.mode": "FAIR"}}, cluster_start=False),
-    "join_of_unequal_sides": App("join_of_unequal_sides", own={"*": {**_SQL, **_NO_BROADCAST}}),
+    "join_of_unequal_sides": App("join_of_unequal_sides", _ON_BOTH, own={"*": {**_SQL, **_NO_BROADCAST}}),
     "skewed_join": App(
         "skewed_join",
+        _ON_BOTH,
         own={
             "*": {
                 **_SQL,
@@ -106,10 +114,10 @@ APPS: Final = {
             "half6": _CACHED,
         },
     ),
-    "dashboard": App("dashboard", own={"*": {"spark.scheduler.mode": "FAIR"}}),
+    "dashboard": App("dashboard", _ON_BOTH, {"*": {"spark.scheduler.mode": "FAIR"}}),
     "python_functions": App("python_functions", own={"*": _SQL}),
     "partitions_by_cores": App("partitions_by_cores", own={"*": {"spark.sql.shuffle.partitions": "48"}}),
-    "short_stages": App("short_stages"),
+    "short_stages": App("short_stages", _ON_BOTH),
     "decommissioning": App(
         "decommissioning",
         own={
@@ -141,15 +149,25 @@ RECORDED_BEFORE: Final = ("reports", "side_by_side")
 def settings_of(application: str, config: str) -> dict[str, str]:
     """The conf of a run."""
     app = APPS[application]
-    workers, own, _ = app.configs[config]
-    cores = own.get("spark.executor.cores", "1")
+    made = app.configs[config]
+    cores = made.settings.get("spark.executor.cores", "1")
     return {
         **_COMMON,
         "spark.app.name": f"truth-{application}",
-        "spark.master": f"local-cluster[{workers},{cores},512]",
-        **own,
+        **(_kubernetes(made) if made.kubernetes else {"spark.master": f"local-cluster[{made.workers},{cores},512]"}),
+        **made.settings,
         **app.own.get("*", {}),
-        **app.own.get(config, {}),
+        **app.own.get(config.removeprefix("kubernetes_"), {}),
+    }
+
+
+def _kubernetes(config: Config) -> dict[str, str]:
+    """What stands in the place of workers: the address is the cluster's, which says it when it is there."""
+    dynamic = config.settings.get("spark.dynamicAllocation.enabled") == "true"
+    return {
+        "spark.master": "k8s://http://127.0.0.1",
+        "spark.executor.memoryOverhead": "1g",  # a limit of memory that Python's processes do not meet
+        **({} if dynamic else {"spark.executor.instances": str(config.workers)}),
     }
 
 
