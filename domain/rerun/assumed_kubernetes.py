@@ -45,8 +45,8 @@ _HUGE: Final = 2**40
 
 
 def assumed_cluster(behaviour: Behaviour) -> Description:
-    """A cluster whose executors start and stop as ``behaviour`` says."""
-    startup = behaviour.startup
+    """A cluster whose executors start and stop as ``behaviour`` says, each on a machine of its own."""
+    startup = behaviour.apart().startup
     waits_ms = startup.wait_ms or (0,) * len(startup.work_ms)
     starts = startup.given or tuple(wait + work for wait, work in zip(waits_ms, startup.work_ms, strict=True))
     total = sorted(max(0, min(DELAY_MAX, ms)) for ms in starts) or [0]

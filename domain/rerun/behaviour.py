@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from podtide.domain.base.randomness import HOUR_MS, Stream, log, split, unit
@@ -63,17 +63,29 @@ class ContainerBehaviour:
     stop_ms: tuple[Millis, ...]
 
 
+class MeasuredStarts(NamedTuple):
+    """Start-ups as they were measured, with what neighbours on the machine did to them: nobody slows them down again.
+
+    ``startup``: its works are latencies. ``fresh_ms``: what first tasks took longer.
+    """
+
+    startup: StartUp
+    fresh_ms: tuple[Millis, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Behaviour:
     """What is kept of the place where an application ran.
 
-    ``boot_ms``: from the application's start to when its first executors are asked for. ``fresh_ms``: samples of what the
-    first tasks on an executor take longer (one for each slot that begins fresh; empty: nothing), as work where it shares a
+    ``boot_ms``: from the application's start to when its first executors are asked for; ``awaited_ms``: from then to when
+    the driver went on because enough of them had registered (waitBackendReady). ``fresh_ms``: samples of what the first
+    tasks on an executor take longer (one for each slot that begins fresh; empty: nothing), as work where it shares a
     machine. ``removal_ms``: samples, in order, of the time from a kill to the executor's removal. ``losses``: executors that
     were taken in the log.
     ``capacity``: the most executors that there is room for; None: no bound was seen. ``containers``: of an application that
     ran on YARN, what of its start-ups and removals is left when its heartbeats are taken out. ``by_cores``: stages
-    whose number of tasks follows the registered cores.
+    whose number of tasks follows the registered cores. ``measured``: of executors that shared a machine, for a cluster whose
+    executors do not; None: theirs did not.
     """
 
     startup: StartUp
@@ -84,6 +96,12 @@ class Behaviour:
     capacity: int | None = None
     containers: ContainerBehaviour | None = None
     by_cores: tuple[StageByCores, ...] = ()
+    measured: MeasuredStarts | None = None
+    awaited_ms: Millis = 0
+
+    def apart(self) -> Behaviour:
+        """The same where executors do not share a machine."""
+        return self if self.measured is None else replace(self, **self.measured._asdict(), measured=None)
 
 
 def sampled(samples: Sequence[Millis], ordinal: int, luck: Stream, seed: int) -> Millis:

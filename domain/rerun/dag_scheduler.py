@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -51,7 +51,9 @@ def _recorded(row: Stage) -> RecordedStage:
 class RerunDagScheduler(DagScheduler):
     """Jobs and stages under way. ``ended_ms``: when the last job ended; ``aborted``: why Spark gave one of them up.
 
-    ``thinks``: the first jobs wait until the driver has ``thought``, which starting executors may delay.
+    ``boot_ms``: when the driver may ask for executors; ``awaited_ms``: how long that of the log waited for them before it
+    went its own way to its first jobs. ``think``: begins that way where starting executors may delay it; the first jobs
+    come when the driver has ``thought``.
     ``by_cores``: stages that are cut for the cores that are registered when they are first submitted; ``cut_anew``: how
     many of them came to another number of tasks. ``priorities``: of the jobs whose own is not their id.
     ``profiles_served``: the profiles that there are executors of, the first for tasks of any other; None: each has its own.
@@ -63,7 +65,8 @@ class RerunDagScheduler(DagScheduler):
         scheduler: RerunTaskScheduler,
         boot_ms: Millis,
         *,
-        thinks: bool = False,
+        awaited_ms: Millis = 0,
+        think: Callable[[Millis], None] | None = None,
         profiles_served: Mapping[ProfileId, int] | None = None,
         by_cores: Sequence[StageByCores] = (),
         priorities: Mapping[int, int] | None = None,
@@ -75,7 +78,7 @@ class RerunDagScheduler(DagScheduler):
         self.aborted: str | None = None
         self._tasks = scheduler
         self._plan = scheduler.plan
-        self._thinks = thinks
+        self._think = think
         self.stages = {
             row.stage: stage_of(_with_tries(row), _profile_served(row.profile, profiles_served)) for row in app.stages
         }
@@ -86,14 +89,17 @@ class RerunDagScheduler(DagScheduler):
         self._jobs = {job.job: RerunJob(job) for job in app.jobs}
         self._followers: dict[int, list[RerunJob]] = {}
         self._unpersists: dict[int, list[tuple[Millis, int]]] = {}
-        self._link(boot_ms)
+        self._ready_ms = boot_ms + awaited_ms
+        self._link()
+        if self._plan.registered_ratio <= 0 and think is None:  # nothing that the rerun decides keeps them back
+            self._begin_jobs(0, awaited_ms)
 
     @property
     def done(self) -> bool:
         """Whether the application's last job has ended."""
         return self.jobs_left == 0
 
-    def _link(self, boot_ms: Millis) -> None:
+    def _link(self) -> None:
         for row in self.stages.values():
             if row.recorded.shuffle is not None:
                 self._writers.setdefault(row.recorded.shuffle, []).append(row)
@@ -122,19 +128,25 @@ class RerunDagScheduler(DagScheduler):
             if not before:
                 first.append(state)
         self._first = first
-        if not self._thinks:
-            self.thought(0)
         self._plan_unpersists()
         self._link_caches()
-        if not self._tasks.is_open:
-            self.later(boot_ms + self._plan.registered_wait_ms, DueKind.OPEN, None)
+
+    def opened(self, now: Millis) -> None:
+        """Enough executors are there, or were waited for long enough: the driver goes its own way to its first jobs."""
+        if self._think is not None:
+            self._think(now)
+        else:
+            self._begin_jobs(now, self._ready_ms)
 
     def thought(self, now: Millis) -> None:
-        """The driver is ready for its first jobs: at their time in the log, or now where its start is part of the model."""
+        """The driver has gone its way, where its start is part of the model."""
+        self._begin_jobs(now, min((job.recorded.think_ms for job in self._first), default=0))
+
+    def _begin_jobs(self, now: Millis, since: Millis) -> None:
+        """The first jobs come as long after ``now`` as they came after ``since`` in the log."""
         first, self._first = self._first, []
-        least = min((job.recorded.think_ms for job in first), default=0) if self._thinks else 0
         for job in first:
-            self.later(max(now, now + job.recorded.think_ms - least), DueKind.JOB, job)
+            self.later(now + max(0, job.recorded.think_ms - since), DueKind.JOB, job)
 
     def _link_caches(self) -> None:
         """The first stage with an RDD computes and caches it; later ones read what is left of it, until it is dropped.

@@ -122,13 +122,13 @@ class EngineManager(ABC):
         ledger: Ledger,
         steps: EngineSteps,
         *,
-        thinks: bool = False,
+        think: Callable[[Millis], None] | None = None,
     ) -> None:
         self.config = steps.config
         self.steps = steps
         self._static = None if self.config.dynamic else {DEFAULT_PROFILE: plan.static}
         # Of a static count, tasks of any profile run on the executors of the default one.
-        self.tasks = Tasks(app, plan, behaviour, seed, ledger, thinks=thinks, profiles_served=self._static)
+        self.tasks = Tasks(app, plan, behaviour, seed, ledger, think=think, profiles_served=self._static)
         self.tasks.flips = []
         self.core = Core(self.config.scaling, self.tasks, ledger)
         scaling = self.config.scaling if self.config.dynamic else None
@@ -176,6 +176,7 @@ class EngineManager(ABC):
             for step in self.steps.begin(now):
                 self._follow(step, (), now)
             self.tasks.news[:0] = profiles_of(self.tasks.dag.app, now)
+            self.tasks.boot(now, self.accounts.enough)
         self.steps.resume(now)
         self._due = drive(self.steps, now, self._hear, self._follow)
         if self.steps.state.scaling.add_time == NEVER:

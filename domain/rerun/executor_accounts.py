@@ -7,6 +7,7 @@ there is no room for, and those that nobody has asked for yet, by the rule that 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -34,7 +35,8 @@ class Needs(NamedTuple):
 class ExecutorAccounts:
     """Executors and what they count as. Keys in the ledger are ordinals of requests.
 
-    ``scaling``: None of a static count. ``profiles``: by ordinal of request; ``lost``: by nobody's wish.
+    ``scaling``: None of a static count. ``profiles``: by ordinal of request; ``lost``: by nobody's wish; ``enough``: how
+    many executors the driver waits for before it goes on.
     """
 
     def __init__(self, plan: Plan, scaling: ScalingConfig | None, tasks: Tasks, ledger: Ledger) -> None:
@@ -50,7 +52,7 @@ class ExecutorAccounts:
         self.slots = {profile: shape.slots for profile, shape in plan.shapes.items()}
         self._ratio = 1.0 if scaling is None else scaling.ratio
         self._most = plan.static if scaling is None else scaling.executors_max
-        self._enough = (plan.static if scaling is None else scaling.executors_initial) * plan.registered_ratio
+        self.enough = (plan.static if scaling is None else scaling.executors_initial) * plan.registered_ratio
 
     def request(self, profile: ProfileId, now: Millis) -> int:
         """An executor is asked for; returns its key."""
@@ -80,7 +82,7 @@ class ExecutorAccounts:
         self.registered += 1
         self.peak = max(self.peak, self.registered)
         known = self.tasks.join(executor, profile, slots, now, key=key)
-        if self.registered >= self._enough:
+        if self.registered >= self.enough:
             self.tasks.open(now)
         return known
 
@@ -111,7 +113,10 @@ class ExecutorAccounts:
         return rows
 
     def missing(self, targets: Mapping[ProfileId, int], *, ramped: bool) -> tuple[int, ...]:
-        """How many executors each limit keeps away from tasks that wait, in the order of ``LIMITS``."""
+        """How many executors each limit keeps away from tasks that wait, or from the driver, in the order of ``LIMITS``."""
+        if targets and not self.tasks.is_open:
+            awaited = max(0, math.ceil(self.enough) - self.registered)
+            return tuple(awaited if limit is Limit.START_UP else 0 for limit in LIMITS)
         if not any(self.tasks.waiting.values()):
             return NONE_MISSING
         return _missing_by_limit(self.needs(targets), self._most, ramped=ramped)

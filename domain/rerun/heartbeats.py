@@ -97,6 +97,9 @@ class DescribedCluster:
         """How long a first task still takes what it takes longer."""
         return 0
 
+    def think(self, now: Millis) -> None:
+        """The driver begins its own work before its first job."""
+
     def thought(self) -> bool:
         """Whether the driver's own work before its first job is done."""
         return True

@@ -103,8 +103,6 @@ class LoggedCluster(DescribedCluster):
         place = containers_of(behaviour)
         self._starts = Starts(place.startup, seed, extra_ms=faults.start_extra_ms)
         self.shares_driver = self._starts.shares_driver
-        if self.shares_driver:
-            self._starts.think(now)
         self._stops = place.stop_ms
         self._stopped = 0
         self._losses = {loss.ordinal: loss for loss in behaviour.losses}
@@ -228,6 +226,10 @@ class LoggedCluster(DescribedCluster):
     def warms(self, now: Millis, number: int) -> Millis:
         """How long a first task still takes what it takes longer."""
         return self._starts.warms(now, number)
+
+    def think(self, now: Millis) -> None:
+        """The driver begins its own work before its first job."""
+        self._starts.think(now)
 
     def thought(self) -> bool:
         """Whether the driver's own work before its first job is done."""

@@ -65,7 +65,7 @@ class Pods(EngineManager):
     def __init__(self, app: Application, plan: Plan, behaviour: Behaviour, seed: int, ledger: Ledger) -> None:
         assert plan.kubernetes is not None
         self._pods = _PodCluster(plan, seed, behaviour.boot_ms)
-        super().__init__(app, plan, behaviour, seed, ledger, EngineSteps(plan.kubernetes, self._pods))
+        super().__init__(app, plan, behaviour.apart(), seed, ledger, EngineSteps(plan.kubernetes, self._pods))
         self._creating: dict[int, pod_commands.CreatePod] = {}  # by the serial of the call
         self._refused: set[ProfileId] = set()  # whose last creation the API refused
         self._profile_of: dict[ExecutorId, ProfileId] = {}  # as the executor says when it registers

@@ -44,8 +44,9 @@ class Yarn(EngineManager):
         container = plan.yarn.yarn.allocator.containers.resource
         self._cluster = _cluster(plan, behaviour, seed, container)
         self._thinking = self._cluster.shares_driver
+        think = self._cluster.think if self._thinking else None
         self.heartbeats = Heartbeats(plan.yarn, self._cluster, client=is_client(plan.conf))
-        super().__init__(app, plan, behaviour, seed, ledger, self.heartbeats, thinks=self._thinking)
+        super().__init__(app, plan, behaviour, seed, ledger, self.heartbeats, think=think)
         self.tasks.warm_up, self.tasks.warms = self._cluster.warm_up, self._cluster.warms
         self._executor_in: dict[ContainerId, ExecutorId] = {}
         self._at: dict[str, ExecutorId] = {}  # by address

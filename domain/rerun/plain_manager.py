@@ -55,8 +55,9 @@ class Plain:
     def __init__(self, app: Application, plan: Plan, behaviour: Behaviour, seed: int, ledger: Ledger) -> None:
         self._starts = Starts(behaviour.startup, seed, extra_ms=plan.faults.start_extra_ms)
         self._thinking = self._starts.shares_driver
+        think = self._starts.think if self._thinking else None
         static = static_counts(app, plan.static) if plan.dynamic is None else None
-        tasks = Tasks(app, plan, behaviour, seed, ledger, thinks=self._thinking, profiles_served=static)
+        tasks = Tasks(app, plan, behaviour, seed, ledger, think=think, profiles_served=static)
         tasks.warm_up, tasks.warms = self._starts.warm_up, self._starts.warms
         self._static = static or {}
         self.plan = plan
@@ -108,8 +109,7 @@ class Plain:
                 self._obey(core.begin(now), now)
                 self._obey(core.hear(profiles_of(tasks.dag.app, now), now), now)
             self._provide(now)
-            if self._starts.shares_driver:
-                self._starts.think(now)
+            tasks.boot(now, self.accounts.enough)
         events: list[ListenerEvent] = tasks.hear()
         if self._booted:
             events.extend(self._register(ordinal, now) for ordinal in self._starts.advance(now))

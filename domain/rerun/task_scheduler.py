@@ -66,7 +66,7 @@ class RerunTaskScheduler(TaskEnds):
         self.slots_registered = 0
         self._names: set[ExecutorId] = set()
         self._idle_ms = NEVER if plan.dynamic is None else plan.dynamic.idle_timeout_ms
-        self.is_open = plan.registered_ratio <= 0
+        self.is_open = False
         self._fresh = behaviour.fresh_ms
         self.parallel = behaviour.startup.parallel if behaviour.startup.machines == 1 else inf
         self.warm_up: Callable[[Millis, Millis], WarmUp] = _alone
@@ -79,16 +79,6 @@ class RerunTaskScheduler(TaskEnds):
         self._cached: set[tuple[int, int]] = set()
         self.hosts: list[int] = []
         self._afoot: dict[TaskSet, None] = {}  # were given slots to wait for, and may still run tasks
-
-    def open(self, now: Millis) -> None:
-        """Enough executors are registered: tasks may start."""
-        if not self.is_open:
-            self.is_open = True
-            self.now = max(self.now, now)
-            for executor in self.executors:
-                if executor.place >= 0:  # up already: until now nothing could be given to it
-                    self.ledger.ready(executor.key, self.now)
-            self.offer(now)
 
     # executors
 
@@ -147,8 +137,6 @@ class RerunTaskScheduler(TaskEnds):
 
     def offer(self, now: Millis) -> None:
         """makeOffers: all free slots, one for each executor and round, in an order drawn anew."""
-        if not self.is_open:
-            return
         if self._barriers:
             self.offer_barriers(now)
         if self.preferring:

@@ -12,7 +12,7 @@ manager's 100 ms grid, where the next decision can be.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from heapq import heappop, heappush, heapreplace
 
 from podtide.domain.base.randomness import stream
@@ -52,7 +52,7 @@ class Tasks(RerunTaskScheduler):
         seed: int,
         ledger: Ledger,
         *,
-        thinks: bool = False,
+        think: Callable[[Millis], None] | None = None,
         profiles_served: Mapping[ProfileId, int] | None = None,
     ) -> None:
         super().__init__(plan, behaviour, app.turnaround_ms, seed, ledger)
@@ -60,7 +60,8 @@ class Tasks(RerunTaskScheduler):
             app,
             self,
             behaviour.boot_ms,
-            thinks=thinks,
+            awaited_ms=behaviour.awaited_ms,
+            think=think,
             profiles_served=profiles_served,
             by_cores=behaviour.by_cores,
             priorities=drawn_priorities(app.jobs, stream(seed)) if seed else None,
@@ -71,6 +72,23 @@ class Tasks(RerunTaskScheduler):
         self.lacks = self.dag.output.lacks
         hosts = list(dict.fromkeys(executor.host for executor in app.executors))
         self.hosts = [] if len(hosts) == len(app.executors) else [hosts.index(one.host) for one in app.executors]
+
+    def boot(self, now: Millis, enough: float) -> None:
+        """The first executors are asked for: the driver goes on when ``enough`` of them are there, or after so long."""
+        if enough <= 0:
+            self.open(now)
+        else:
+            self.agenda.later(now + self.plan.registered_wait_ms, DueKind.OPEN, None)
+
+    def open(self, now: Millis) -> None:
+        """waitBackendReady lets the driver go on: TaskSchedulerImpl.postStartHook ends."""
+        if not self.is_open:
+            self.is_open = True
+            self.now = max(self.now, now)
+            for executor in self.executors:
+                if executor.place >= 0:  # up already: until now nothing could be given to it
+                    self.ledger.ready(executor.key, self.now)
+            self.dag.opened(self.now)
 
     def advance(self, until: Millis, slack: int) -> Millis:
         """Live up to and including ``until``, or up to the next place on the grid after something to decide upon.

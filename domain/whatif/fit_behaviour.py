@@ -20,6 +20,7 @@ Pure, O(n log n) in executors and stages for a fixed number of tries of ``parall
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import islice, pairwise
@@ -27,17 +28,19 @@ from typing import Final
 
 from podtide.domain.base.randomness import DELAY_MAX
 from podtide.domain.base.units import ExecutorId, Millis
+from podtide.domain.conf.backend_config import executors_initial
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import INSTANCES, dynamic_allocation_enabled
 from podtide.domain.conf.spark_conf import EVENT_LOG, SparkConf, from_mapping
 from podtide.domain.conf.spark_versions import parse_version
 from podtide.domain.jvm.values import parse_time
 from podtide.domain.recorded.application import Application, Leave, RecordedExecutor, RecordedStage, SumOverTime
-from podtide.domain.rerun.behaviour import Behaviour, ContainerBehaviour, Loss, StartUp
+from podtide.domain.rerun.behaviour import Behaviour, ContainerBehaviour, Loss, MeasuredStarts, StartUp
 from podtide.domain.rerun.start_up import SharedStartUp
 from podtide.domain.whatif.fit_containers import fit_containers, status_of
 from podtide.domain.whatif.fit_partitions import stages_by_cores
 from podtide.domain.whatif.fit_start_up import Beside, Driver, FirstTask, LoggedStart, independent, shared
+from podtide.domain.whatif.planning import REGISTERED_WAIT, registered_ratio
 
 START_USUAL_MS: Final[Millis] = 1_000
 """Of an application without executors in its log (it had none, or the log begins too late)."""
@@ -77,9 +80,10 @@ def fit(application: Application, conf: SparkConf | None = None) -> Behaviour:
     if not executors and application.executors:
         return _local(application, boot)
     seen = _seen(application, executors, reads, application.started_ms + boot)
-    beside = _beside(application, executors, _driver(application, executors, conf, boot))
+    awaited = _awaited(application, executors, reads, boot)
+    beside = _beside(application, executors, _driver(application, executors, conf, boot + awaited))
     startup: StartUp
-    fresh = tuple(max(0, one.extra_ms) for one in application.fresh)
+    fresh = unshared = tuple(max(0, one.extra_ms) for one in application.fresh)
     if not seen:
         startup = StartUp((START_USUAL_MS,))
     elif len({one.host for one in executors}) == 1:
@@ -87,6 +91,7 @@ def fit(application: Application, conf: SparkConf | None = None) -> Behaviour:
     else:
         startup = independent(seen)
     on_one_machine = isinstance(startup, SharedStartUp) and startup.machines == 1
+    measured = MeasuredStarts(independent(seen), unshared) if on_one_machine else None
     removals = _removals(executors, reads)
     return Behaviour(
         startup,
@@ -101,6 +106,8 @@ def fit(application: Application, conf: SparkConf | None = None) -> Behaviour:
         capacity=_capacity(application, executors, reads, [one.added_ms - one.requested_ms for one in seen]),
         containers=_containers(conf, seen, application.started_ms + boot, removals, beside, one_machine=on_one_machine),
         by_cores=stages_by_cores(application, conf),
+        measured=measured,
+        awaited_ms=awaited,
     )
 
 
@@ -137,15 +144,29 @@ def _boot(application: Application) -> Millis:
     return max(0, min(ready, first_job) - application.started_ms)
 
 
+def _awaited(application: Application, executors: Sequence[RecordedExecutor], reads: Reads, boot_ms: Millis) -> Millis:
+    """How long the driver then waited for its first executors (waitBackendReady); its first job came after that."""
+    ratio = registered_ratio(reads, reads.conf.master)
+    enough = math.ceil(executors_initial(Reads(reads.conf), []) * ratio)
+    if enough <= 0:
+        return 0
+    boot_at = application.started_ms + boot_ms
+    added = sorted(one.added_ms for one in executors)
+    longest = boot_at + max(0, reads.int(REGISTERED_WAIT))
+    ready = added[enough - 1] if enough <= len(added) else longest
+    first_job = min((job.submitted_ms for job in application.jobs), default=application.ended_ms)
+    return max(0, min(ready, longest, first_job) - boot_at)
+
+
 def _driver(
-    application: Application, executors: Sequence[RecordedExecutor], conf: SparkConf, boot_ms: Millis
+    application: Application, executors: Sequence[RecordedExecutor], conf: SparkConf, ready_ms: Millis
 ) -> Driver | None:
     """The driver's way to its first job, where it went it on the only host of its executors."""
     if not application.jobs or not executors or application.driver_ready_ms is None:
         return None
     if not conf.master.startswith("local-cluster") and conf.raw("spark.driver.host") != executors[0].host:
         return None
-    began = application.started_ms + boot_ms
+    began = application.started_ms + ready_ms
     return Driver(began, max(began, min(job.submitted_ms for job in application.jobs)))
 
 

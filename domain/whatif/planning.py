@@ -76,7 +76,7 @@ REGISTERED_RATIO: Final = 0.8
 _DYNAMIC: Final = "spark.dynamicAllocation."
 _MODE: Final = "spark.scheduler.mode"
 _RATIO: Final = "spark.scheduler.minRegisteredResourcesRatio"
-_WAIT: Final = "spark.scheduler.maxRegisteredResourcesWaitingTime"
+REGISTERED_WAIT: Final = "spark.scheduler.maxRegisteredResourcesWaitingTime"
 _FALLBACK: Final = "spark.storage.decommission.fallbackStorage.path"
 _MANAGER: Final = "spark.shuffle.manager"
 _REMOTE_SHUFFLE: Final = ("celeborn", "uniffle", "rssshuffle")
@@ -194,8 +194,8 @@ def plan(
             hadoop=side.hadoop,
             fair=mode == "FAIR",
             pools=pools or {},
-            registered_ratio=_registered_ratio(reads, change.after.master),
-            registered_wait_ms=max(0, reads.int(_WAIT)),
+            registered_ratio=registered_ratio(reads, change.after.master),
+            registered_wait_ms=max(0, reads.int(REGISTERED_WAIT)),
             speculation=reads.flag("spark.speculation"),
             shuffle_kept=reliable or reads.flag(SERVICE) or _remote_shuffle(after),
             shuffle_migrates=all(map(reads.flag, (DECOMMISSION, STORAGE_DECOMMISSION, SHUFFLE_BLOCKS))),
@@ -334,7 +334,7 @@ def _warnings(settings: ScalingSettings) -> list[str]:
     ]
 
 
-def _registered_ratio(reads: Reads, master: str) -> float:
+def registered_ratio(reads: Reads, master: str) -> float:
     """CoarseGrainedSchedulerBackend.minRegisteredRatio, with the defaults of YARN's and Kubernetes' backends."""
     ratio = reads.value(_RATIO)
     if not isinstance(ratio, float):

@@ -283,15 +283,20 @@ def test_what_comes_first(application: Application, plan: Plan, b: Behaviour, se
         for parent in by_number[task.stage].parents:
             assert all(first[parent, part] <= task.began for part in parts(by_number[parent]))
         assert task.began >= seen["submitted", task.stage, task.attempt]
+    opened = set()  # when the driver had executors enough, by each first job
     for one in application.jobs:
         begun, ended = seen.get(("job start", one.job, 0)), seen.get(("job end", one.job, 0))
-        if begun is not None:
+        if begun is not None and (one.after or not plan.registered_ratio):
             before = max((seen["job end", other, 0] for other in one.after), default=0)
             assert begun == before + one.think_ms
+        elif begun is not None:
+            opened.add(begun - max(0, one.think_ms - b.boot_ms))
         if ended is not None:
             assert begun is not None
             assert all(seen["completed", number, 0] <= ended for number in one.stages)
             assert all(first[number, part] <= ended for number in one.stages for part in parts(by_number[number]))
+    assert len(opened) <= 1
+    assert all(b.boot_ms <= at <= b.boot_ms + plan.registered_wait_ms for at in opened)
 
 
 @given(applications(), plans(), behaviours(), seeds)

@@ -166,6 +166,36 @@ def test_executors_of_one_host_are_one_machine_and_the_driver_is_on_it() -> None
     assert found.boot_ms == 1000
 
 
+def test_where_executors_are_apart_they_start_as_they_were_seen_to() -> None:
+    """Three starts of a work of 2 s that shared one machine took 5 s each, and a first task 400 ms longer."""
+    executors = [executor(str(n), 6000 + n, 1000, first_task_ms=6500) for n in range(3)]
+    found = fit(application(executors, LOCAL, fresh=(Fresh(ExecutorId("1"), 400),)))
+    assert max(found.startup.work_ms) < 4_000
+    apart = found.apart()
+    assert (apart.startup.work_ms, apart.startup.machines, apart.fresh_ms) == ((5000, 5001, 5002), 0, (400,))
+    assert apart.apart() is apart
+
+
+KUBERNETES = {"spark.master": "k8s://x", "spark.executor.instances": "4"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "awaited"),
+    [
+        (KUBERNETES, 7000),  # 80% of four are four
+        ({**KUBERNETES, "spark.scheduler.minRegisteredResourcesRatio": "0.5"}, 5000),
+        ({**KUBERNETES, "spark.scheduler.maxRegisteredResourcesWaitingTime": "3s"}, 3000),
+        ({**KUBERNETES, "spark.executor.instances": "6"}, 8500),  # the first job came before
+        ({**KUBERNETES, **DYNAMIC, "spark.executor.instances": "0"}, 0),
+        ({**LOCAL, "spark.dynamicAllocation.enabled": "false"}, 0),
+    ],
+)
+def test_the_driver_waited_for_its_first_executors(properties: dict[str, str], awaited: int) -> None:
+    plain = application([executor(str(n), 5000 + 1000 * n) for n in range(4)], properties)
+    (job,) = plain.jobs
+    assert fit(replace(plain, jobs=(replace(job, submitted_ms=T0 + 9500),))).awaited_ms == awaited
+
+
 @pytest.mark.parametrize(("host", "shares"), [("127.0.0.1", True), ("10.0.0.9", False), (None, False)])
 def test_outside_local_clusters_the_driver_is_where_it_says(host: str | None, shares: bool) -> None:
     properties = {**DYNAMIC, "spark.master": "spark://here:7077"} | (
