@@ -13,6 +13,8 @@ Four answers stand side by side for the same pairs:
 - *all slots from the start*: the static estimate that Sparklens would make (the target's maximum, from the first moment);
 - *repeats*: how much two real runs of one config differ, which nobody can predict better than.
 
+A pair of runs under two cluster managers stands in a table of its own.
+
 A refusal counts as a miss: an error beyond every bound. Rankings: for each source, every two targets of different configs
 whose real values differ by more than 15 % should come in the real order. Where other people's logs are at hand
 (``../shared/data/public``, or ``--public``) the model's own error over them is added, with every refusal and its reason.
@@ -79,6 +81,11 @@ class Real(NamedTuple):
     workers: int
     starts: tuple[Millis, ...]
     log: Path
+
+    @property
+    def manager(self) -> str:
+        """The cluster manager: the scheme of its master."""
+        return self.conf.get("spark.master", "").partition(":")[0].partition("[")[0]
 
 
 class Guess(NamedTuple):
@@ -292,6 +299,22 @@ def repeats(runs: Sequence[Real]) -> str:
     return "| config | peak | run time | executor-seconds |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
 
 
+def floor(runs: Sequence[Real], studies: Mapping[str, Study]) -> str:
+    """How good a forecast is that says of a run what another run of the same config was."""
+    again = [
+        (one, other)
+        for one, other in permutations(runs, 2)
+        if (one.application, one.config) == (other.application, other.config)
+    ]
+    rows = []
+    for kind in GOALS:
+        those = [one for one in again if kind_of(studies[one[0].name]) == kind]
+        for place, name in enumerate(("run time", "executor-seconds")):
+            apart = [off(*((run.runtime, run.executor_seconds)[place] for run in pair)) for pair in those]
+            rows.append(f"| {kind} | {name} | {distribution(apart)} |")
+    return HEAD.replace("pairs", "applications") + "\n".join(rows) + "\n"
+
+
 class Ranking(NamedTuple):
     """How many orders there were to get right, and those that were not."""
 
@@ -496,8 +519,9 @@ def public_rows(found: Sequence[Own]) -> str:
 TEXT: Final = """# How right is the what-if?
 
 Written by `make accuracy` (scripts/accuracy.py says how); not edited by hand. {runs} real runs of {applications}
-applications (Spark {versions}), each predicted from each other run of its application: {pairs} pairs. {refused} of the
-sources are refused (their pairs count as misses). Errors are (predicted - real) / real; the tables hold their sizes.
+applications (Spark {versions}), each predicted from each other run of its application under the same cluster manager:
+{pairs} pairs. {refused} of the sources are refused (their pairs count as misses). Errors are (predicted - real) / real; the
+tables hold their sizes.
 
 The goal, for targets of up to {peak} executors, in both quantities: {goals};
 the median of no application above {goal_each}; no two configs in the wrong order whose real values differ by more than
@@ -521,9 +545,17 @@ The static estimate: the target's maximum of executors, all there from the first
 {static}
 ## Two real runs of one config
 
-What no prediction can be better than, with one run known.
+What no prediction can be better than, with one run known: a run of a config taken as the forecast of another run of it.
+
+{floor}
+Relative to their mean:
 
 {repeats}
+## Across cluster managers
+
+One run known under a manager, the other predicted under another: as podtide infers.
+
+{across}
 ## Orders
 
 {rankings}
@@ -542,7 +574,8 @@ def report(
     runs: Sequence[Real], studies: Mapping[str, Study], refused: Mapping[str, str], public: Sequence[Own]
 ) -> str:
     """The whole of ACCURACY.md."""
-    found = list(pairs(runs, studies, refused))
+    everything = list(pairs(runs, studies, refused))
+    found = [one for one in everything if one.source.manager == one.target.manager]
     return TEXT.format(
         runs=len(runs),
         applications=len({run.application for run in runs}),
@@ -559,7 +592,9 @@ def report(
         inferred=table(found, "inferred"),
         given=table(found, "given"),
         static=table(found, "static"),
+        floor=floor(runs, studies),
         repeats=repeats(runs),
+        across=table([one for one in everything if one.source.manager != one.target.manager], "inferred"),
         rankings=ranking_rows(found),
         worst=worst_rows(found, studies, 15),
         own=own_rows(runs, studies, refused),
