@@ -116,7 +116,9 @@ class ExecutorAccounts:
         """How many executors each limit keeps away from tasks that wait, or from the driver, in the order of ``LIMITS``."""
         if targets and not self.tasks.is_open:
             awaited = max(0, math.ceil(self.enough) - self.registered)
-            return tuple(awaited if limit is Limit.START_UP else 0 for limit in LIMITS)
+            starting = min(awaited, sum(self.coming.values()))
+            counts = {Limit.START_UP: starting, Limit.CAPACITY: awaited - starting}
+            return tuple(counts.get(limit, 0) for limit in LIMITS)
         if not any(self.tasks.waiting.values()):
             return NONE_MISSING
         return _missing_by_limit(self.needs(targets), self._most, ramped=ramped)

@@ -220,8 +220,8 @@ KNOWN = {
     ),
     # the ratio is of the first executors, and there are none
     "nobody to wait for": Known(
-        app(stage(0, [1_000] * 2)), dynamic(1, executors_max=1, plan={"registered_ratio": 0.8}), AT_ONCE,
-        3_000, 2_000, 2_000, {SpendCause.RUNNING: 2_000}, {Limit.BACKLOG_TIMEOUT: 1_000},
+        app(stage(0, [1_000])), dynamic(1, executors_max=1, plan={"registered_ratio": 0.8}), AT_ONCE,
+        2_000, 1_000, 1_000, {SpendCause.RUNNING: 1_000}, {Limit.BACKLOG_TIMEOUT: 1_000},
     ),
     "too few registered for too long": Known(
         app(stage(0, [100] * 4)), static(4, registered_ratio=1.0, registered_wait_ms=1_500),

@@ -47,8 +47,9 @@ def ends(pools: dict[str, FairPool], variant: Variant | None = None) -> list[Mil
 
 
 def test_pools_are_those_of_every_run() -> None:
-    assert ends({}) == [0, 0]
-    assert ends({"b": FairPool(min_share=2)}) == [200, 0]
+    """The job that comes first has both slots for its first two tasks."""
+    assert ends({}) == [0, 100]
+    assert ends({"b": FairPool(min_share=2)}) == [100, 0]
     assert ends({"b": FairPool(min_share=2)}, Variant("fifo", {"spark.scheduler.mode": None})) == [0, 200]
 
 
