@@ -11,21 +11,26 @@ import json
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from podtide.adapters.kubelet.pod_life import PodLife, now_text
+from podtide.adapters.kubelet.claims import ClaimFolders, Document
+from podtide.adapters.kubelet.pod_facts import Pod
+from podtide.adapters.kubelet.pod_life import PodLife
 from podtide.adapters.kubelet.pod_logs import PodLogs
+from podtide.adapters.kubelet.pod_status import now_text
 from podtide.adapters.kubelet.processes import over_limit
-from podtide.adapters.kubelet.spark_process import LocalSpark, Pod
-from podtide.adapters.kubernetes.api import MERGE_PATCH, ApiAnswer, ApiClient, Stream, Unreachable
+from podtide.adapters.kubelet.spark_process import LocalSpark
+from podtide.adapters.kubernetes.api import JSON, MERGE_PATCH, ApiAnswer, ApiClient, Stream, Unreachable
 
 WATCH_S: Final = 240
 MEMORY_LOOK_S: Final = 1.0
-"""How often the memory of processes is looked at."""
+"""How often the memory of processes is looked at, and which claims are gone."""
+
+BACK_OFF_S: Final = 10.0
 
 AGAIN_S: Final = 0.2
 """How long after a broken watch the next one begins."""
@@ -37,8 +42,9 @@ END_S: Final = 10.0
 class KubeletConfig:
     """``folder``: local directories of pods. ``pods_per_node``: pods that run at once on each of the ``nodes``.
 
-    ``kubeconfig``: for drivers in pods. ``start_delay_s``: from the room for a pod to its start. ``say``: takes what goes
-    wrong, in one line.
+    ``kubeconfig``: for pods, in the place of a service account. ``start_delay_s``: from the room for a pod to its start.
+    ``back_off_s``: before a container is begun again for the second time; it doubles. ``say``: takes what goes wrong, in
+    one line.
     """
 
     namespace: str
@@ -47,6 +53,7 @@ class KubeletConfig:
     pods_per_node: int = 4
     node_prefix: str = "node"
     start_delay_s: float = 0.0
+    back_off_s: float = BACK_OFF_S
     logs: PodLogs | None = None
     kubeconfig: Path | None = None
     say: Callable[[str], None] = lambda line: print(f"kubelet: {line}", file=sys.stderr)
@@ -60,7 +67,7 @@ def hollow_kubelet(api: ApiClient, config: KubeletConfig) -> Iterator[Kubelet]:
 
 @contextmanager
 def process_kubelet(api: ApiClient, config: KubeletConfig, spark: LocalSpark) -> Iterator[Kubelet]:
-    """Kubelets that run the pods of executors and drivers as processes of a local Spark. Other pods fail, and say why."""
+    """Kubelets that run pods as processes, with a local Spark as the image. What cannot be run fails, and says why."""
     yield from _running(Kubelet(api, config, spark))
 
 
@@ -79,13 +86,16 @@ class Kubelet:
         self.folder = config.folder
         self.spark = spark
         self.start_delay_s = config.start_delay_s
+        self.back_off_s = config.back_off_s
         self.kubeconfig = config.kubeconfig
         self.logs = config.logs or PodLogs(config.folder)
         self.started: list[str] = []
         self.exits: dict[str, int] = {}
         self._api = api
         self._config = config
-        self._path = f"/api/v1/namespaces/{config.namespace}/pods"
+        self._objects = f"/api/v1/namespaces/{config.namespace}"
+        self._path = f"{self._objects}/pods"
+        self.claims = ClaimFolders(self._call, config.namespace, config.folder / "claims")
         self._lock = threading.Lock()
         self._lives: dict[str, PodLife] = {}
         self._waiting: dict[str, Pod] = {}
@@ -132,15 +142,17 @@ class Kubelet:
 
     def crash(self, executor: str) -> bool:
         """SIGKILL the process of an executor. Whether there was one."""
-        return any(life.kill() for life in list(self._lives.values()) if life.executor == executor)
+        return any(life.crash() for life in list(self._lives.values()) if life.executor == executor)
 
     def _measure(self) -> None:
-        """Kill what has more memory than its pod's limit."""
+        """Kill what has more memory than its container's limit; forget claims that are gone."""
         while not self._ending.wait(MEMORY_LOOK_S):
-            lives = {life.process.pid: life for life in list(self._lives.values()) if life.runs and life.process}
-            limits = {pid: life.memory_limit for pid, life in lives.items() if life.memory_limit is not None}
+            found = [one for life in list(self._lives.values()) for one in life.containers]
+            processes = {process.pid: one for one in found if (process := one.process) is not None}
+            limits = {pid: one.memory_limit for pid, one in processes.items() if one.memory_limit is not None}
             for pid in over_limit(limits):
-                lives[pid].out_of_memory()
+                processes[pid].kill(out_of_memory=True)
+            self.claims.sweep()
 
     # the watch
 
@@ -244,37 +256,35 @@ class Kubelet:
         """Put a pod on a node."""
         target = {"kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
-        answer = self._call("create", f"{self._path}/{pod}/binding", body)
+        answer = self._call("create", "pods", f"{self._path}/{pod}/binding", body)
         return answer is not None and answer.ok
 
     def status(self, pod: str, uid: str, status: dict[str, Any]) -> None:
         """Change a pod's status."""
-        self._call("patch", f"{self._path}/{pod}/status", {"metadata": {"uid": uid}, "status": status}, MERGE_PATCH)
+        body = {"metadata": {"uid": uid}, "status": status}
+        self._call("patch", "pods", f"{self._path}/{pod}/status", body, MERGE_PATCH)
 
     def delete(self, pod: str, uid: str) -> None:
         """The last delete of a pod that was deleted."""
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
-        self._call("delete", f"{self._path}/{pod}", body)
+        self._call("delete", "pods", f"{self._path}/{pod}", body)
 
-    def config_map(self, name: str) -> Mapping[str, str] | None:
-        """The data of a config map; None while it is not there."""
-        path = f"/api/v1/namespaces/{self._config.namespace}/configmaps/{name}"
-        try:
-            answer = self._api.call("get", "configmaps", path)
-        except Unreachable as problem:
-            self._config.say(f"get {path}: {problem}")
+    def document(self, resource: str, name: str) -> Document | None:
+        """An object of the namespace; None while it is not there."""
+        answer = self._call("get", resource, f"{self._objects}/{resource}/{name}")
+        if answer is None or not answer.ok:
             return None
-        if not answer.ok:
-            return None
-        data: Mapping[str, str] = json.loads(answer.body).get("data") or {}
-        return data
+        document: Document = json.loads(answer.body)
+        return document
 
-    def _call(self, verb: str, path: str, body: dict[str, Any], content: str = "application/json") -> ApiAnswer | None:
+    def _call(
+        self, verb: str, resource: str, path: str, body: Document | None = None, content: str = JSON
+    ) -> ApiAnswer | None:
         """A call, repeated until there is an answer or the kubelet ends."""
-        sent = json.dumps(body).encode()
+        sent = None if body is None else json.dumps(body).encode()
         while not self._ending.is_set():
             try:
-                answer = self._api.call(verb, "pods", path, body=sent, content_type=content)
+                answer = self._api.call(verb, resource, path, body=sent, content_type=content)
             except Unreachable as problem:
                 self._config.say(f"{verb} {path}: {problem}")
             else:

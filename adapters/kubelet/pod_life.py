@@ -1,45 +1,56 @@
-"""One pod's life, in a thread of its own: bound, started, Running, ended with an exit code, gone.
+"""One pod's life, in a thread of its own: bound, prepared, its containers led to their end, gone.
 
-A deleted pod gets what a kubelet gives it: its preStop hook if it has one, SIGTERM, at the end of its grace SIGKILL, a
-terminal phase, and the last delete with grace 0. The hook of Spark's image, ``decom.sh``, sends SIGPWR to the executor and
-waits for it; that is done here without the script. A pod that cannot be run ends as Failed and says why.
+Init containers run one after the other; one with restartPolicy Always is a sidecar, which the next one does not wait for and
+which ends after the others. Then all containers run together. What ends is begun again as the pod's restartPolicy says. The
+pod has ended when all its containers have, its sidecars apart: they are stopped then, the last one first.
+
+A deleted pod gets what a kubelet gives it: for each container its preStop hook, SIGTERM and, at the end of the grace,
+SIGKILL; then a terminal phase, and the last delete with grace 0. A pod that cannot be run ends as Failed and says why. A
+hollow pod has no processes: it runs until it is deleted.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import queue
 import shutil
-import signal
-import subprocess
 import threading
 import time
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
-from podtide.adapters.kubelet.driver_process import ConfigMaps, begun_driver, config_maps
+from podtide.adapters.kubelet.claims import ClaimFolders, Document
+from podtide.adapters.kubelet.container import Container, Ended
+from podtide.adapters.kubelet.pod_facts import CannotRun, Pod, PodFacts
 from podtide.adapters.kubelet.pod_logs import PodLogs
-from podtide.adapters.kubelet.processes import kill_rest, kill_session
-from podtide.adapters.kubelet.spark_process import (
-    LocalSpark,
-    NoExecutor,
-    Pod,
-    begun,
-    is_driver,
-    memory_limit,
-    refuse_others,
-    spark_container,
+from podtide.adapters.kubelet.pod_status import (
+    CREATING,
+    FAILED,
+    PENDING,
+    RUNNING,
+    SUCCEEDED,
+    WAITING,
+    ContainerReport,
+    PodReport,
+    now_text,
+    pod_status,
+    refused_status,
+    running,
+    same_but_times,
+    terminated,
 )
+from podtide.adapters.kubelet.sandbox import ContainerStart, refuse_left_out, sandbox
+from podtide.adapters.kubelet.sources import CLAIMS, CONFIG_MAPS, SECRETS, Data, PodSources, data_of, sources_of
+from podtide.adapters.kubelet.spark_process import LocalSpark, spark_container
 from podtide.domain.protocol.pods import EXECUTOR_LABEL
 
 GRACE_S: Final = 30.0
-KILL_S: Final = 2.0
-"""What SIGTERM has after a hook that used the grace up."""
-
 MOUNT_AGAIN_S: Final = 0.2
 TERMINATED: Final = 143
-KILLED: Final = 137
+
+PodNews: TypeAlias = Ended | Literal["deleted", "gone", "end"]
 
 
 class PodCalls(Protocol):
@@ -47,8 +58,10 @@ class PodCalls(Protocol):
 
     folder: Path
     logs: PodLogs
+    claims: ClaimFolders
     spark: LocalSpark | None
     start_delay_s: float
+    back_off_s: float
     kubeconfig: Path | None
 
     @property
@@ -68,8 +81,8 @@ class PodCalls(Protocol):
         """The last delete of a pod that was deleted."""
         ...
 
-    def config_map(self, name: str) -> Mapping[str, str] | None:
-        """The data of a config map; None while it is not there."""
+    def document(self, resource: str, name: str) -> Document | None:
+        """An object of the namespace; None while it is not there."""
         ...
 
     def began(self, life: PodLife) -> None:
@@ -85,23 +98,27 @@ class PodLife:
     """A pod under way."""
 
     def __init__(self, calls: PodCalls, pod: Pod, node: str, ip: str) -> None:
-        metadata = pod["metadata"]
+        metadata, spec = pod["metadata"], pod["spec"]
         self.name: str = metadata["name"]
         self.uid: str = metadata["uid"]
         self.executor: str = (metadata.get("labels") or {}).get(EXECUTOR_LABEL, "")
         self.node = node
-        self.process: subprocess.Popen[bytes] | None = None
-        self.memory_limit = memory_limit(pod)
         self.runs = False
         self.thread = threading.Thread(target=self._live, name=self.name, daemon=True)
+        self.containers = [Container(one, self.name, init=True) for one in spec.get("initContainers", ())]
+        self.containers += [Container(one, self.name, init=False) for one in spec["containers"]]
         self._pod = pod
         self._ip = ip
         self._calls = calls
+        self._folder = calls.folder / self.uid
+        self._starts: Mapping[str, ContainerStart] = {}
         self._deleted = threading.Event()
-        self._grace_s = GRACE_S
-        self._news: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._oom = False
-        self._start_time = now_text()
+        self._grace_s = float(spec.get("terminationGracePeriodSeconds", GRACE_S))
+        self._deadline: float | None = None
+        self._news: queue.SimpleQueue[PodNews] = queue.SimpleQueue()
+        self._started = now_text()
+        self._phase = PENDING
+        self._last_status: dict[str, Any] = {}
 
     # from outside
 
@@ -114,27 +131,22 @@ class PodLife:
 
     def gone(self) -> None:
         """The pod's object is gone, behind the kubelet's back."""
-        self._deleted.set()
-        self._news.put("gone")
-        self.kill()
+        self._leave("gone")
 
     def give_up(self) -> None:
-        """End the process at once; the pod is left as it is."""
+        """End the processes at once; the pod is left as it is."""
+        self._leave("end")
+
+    def _leave(self, news: Literal["gone", "end"]) -> None:
         self._deleted.set()
-        self._news.put("end")
-        self.kill()
+        self._news.put(news)
+        for container in self.containers:
+            container.kill()
 
-    def kill(self) -> bool:
-        """SIGKILL, as the kernel does when memory runs out. Whether there was a process."""
-        if self.process is None or self.process.poll() is not None:
-            return False
-        kill_session(self.process.pid)
-        return True
-
-    def out_of_memory(self) -> None:
-        """The pod's processes have more than their limit: SIGKILL, and the reason that a kubelet gives."""
-        self._oom = True
-        self.kill()
+    def crash(self) -> bool:
+        """SIGKILL to Spark's process, as the kernel does when memory runs out. Whether there was one."""
+        named = spark_container(self._pod)
+        return any(one.kill() for one in self.containers if named is not None and one.name == named["name"])
 
     # inside
 
@@ -157,139 +169,196 @@ class PodLife:
 
     def _run(self) -> int | None:
         """From the start to the terminal phase; the exit code, None if nobody is to hear of the end."""
-        if self._calls.spark is not None:
+        if self._calls.spark is None:
+            return self._run_hollow()
+        try:
+            if not self._prepare(self._calls.spark):
+                return TERMINATED
+        except (CannotRun, OSError, KeyError) as problem:
+            self._calls.status(self.name, self.uid, refused_status(f"podtide's process kubelet: {problem}"))
+            return 1
+        while True:
+            code = self._advance(time.monotonic())
+            self._say()
+            if code is not None:
+                return code
             try:
-                refuse_others(self._pod)
-                if not self._start(self._calls.spark):
-                    return TERMINATED
-            except (NoExecutor, OSError, KeyError) as problem:
-                why = f"podtide's process kubelet: {problem}"
-                self._say({"phase": "Failed", "reason": "CannotRun", "message": why, "startTime": self._start_time})
-                return 1
-        self.runs = True
-        self._calls.began(self)
-        self._say(self._running())
-        code = self._until_the_end()
-        if code is not None and not self._calls.ending:
-            self._say(self._terminated(code))
-        return code
+                news = self._news.get(timeout=self._patience(time.monotonic()))
+            except queue.Empty:
+                continue
+            match news:
+                case Ended(container, process, hook):
+                    if hook:
+                        container.hook_ended(time.monotonic())
+                    elif process is container.process:
+                        container.ended(self._calls.logs)
+                case "deleted":
+                    self._deadline = time.monotonic() + self._grace_s
+                case _:
+                    return None
 
-    def _start(self, spark: LocalSpark) -> bool:
-        """Start the process; whether there is one: a pod may be deleted while it waits for what it mounts."""
-        folder = self._calls.folder / self.name
-        folder.mkdir()
-        maps = self._config_maps() if is_driver(self._pod) else {}
-        if maps is None:
+    def _run_hollow(self) -> int | None:
+        self._begin_to_run()
+        running_since = running(now_text())
+        self._report_hollow(RUNNING, running_since)
+        if self._news.get() != "deleted":
+            return None
+        self._report_hollow(FAILED, terminated(TERMINATED, "Error", running_since["running"]["startedAt"]))
+        return TERMINATED
+
+    def _report_hollow(self, phase: str, state: dict[str, Any]) -> None:
+        reports = tuple(ContainerReport(one.spec, state) for one in self.containers if not one.init)
+        over = terminated(0, "Completed", self._started)
+        inits = tuple(ContainerReport(one.spec, over, done=True) for one in self.containers if one.init)
+        self._calls.status(self.name, self.uid, pod_status(PodReport(phase, self._ip, self._started, inits, reports)))
+
+    def _begin_to_run(self) -> None:
+        self._phase, self.runs = RUNNING, True
+        self._calls.began(self)
+
+    # before it runs
+
+    def _prepare(self, spark: LocalSpark) -> bool:
+        """Make what the containers need; whether the pod is still wanted. Raises CannotRun, OSError, KeyError."""
+        refuse_left_out(self._pod)
+        sources = self._sources()
+        if sources is None:
             return False
-        with self._calls.logs.open(self.name) as log:
-            if is_driver(self._pod):
-                kubeconfig = self._calls.kubeconfig
-                self.process = begun_driver(spark, self._pod, self._ip, folder, log.fileno(), maps, kubeconfig)
-            else:
-                self.process = begun(spark, self._pod, self._ip, folder, log.fileno())
-        threading.Thread(target=self._wait, args=(self.process,), daemon=True).start()
+        facts = PodFacts(self._pod, self._ip, self.node)
+        self._folder.mkdir(parents=True)
+        self._starts = sandbox(spark, facts, self._folder, sources, self._calls.kubeconfig)
         return True
 
-    def _config_maps(self) -> ConfigMaps | None:
-        """What the driver mounts, waited for: spark-submit makes the pod first. None: the pod was deleted meanwhile."""
-        maps: dict[str, Mapping[str, str]] = {}
-        for name in config_maps(self._pod):
-            while (data := self._calls.config_map(name)) is None:
+    def _sources(self) -> PodSources | None:
+        """What the pod names, waited for. None: the pod was deleted meanwhile."""
+        kinds: dict[str, dict[str, Data]] = {CONFIG_MAPS: {}, SECRETS: {}}
+        claims: dict[str, Path] = {}
+        for ref in sorted(sources_of(self._pod)):
+            while True:
+                document = self._calls.document(ref.resource, ref.name)
+                if document is not None and ref.resource != CLAIMS:
+                    kinds[ref.resource][ref.name] = data_of(document)
+                    break
+                if document is not None and (place := self._calls.claims.taken(document, self.uid)) is not None:
+                    claims[ref.name] = place
+                    break
+                if ref.optional:
+                    break
+                self._report_waiting(f"{ref.resource} {ref.name} {'not found' if document is None else 'is in use'}")
                 if self._deleted.wait(MOUNT_AGAIN_S):
                     return None
-            maps[name] = data
-        return maps
+        token, authority = service_account(self._calls.kubeconfig)
+        return PodSources(kinds[CONFIG_MAPS], kinds[SECRETS], claims, token, authority)
 
-    def _wait(self, process: subprocess.Popen[bytes]) -> None:
-        process.wait()
-        self._news.put("exited")
+    def _report_waiting(self, why: str) -> None:
+        creating = {"waiting": {**CREATING["waiting"], "message": why}}
+        reports = tuple(ContainerReport(one.spec, creating) for one in self.containers if not one.init)
+        inits = tuple(ContainerReport(one.spec, WAITING) for one in self.containers if one.init)
+        self._say(pod_status(PodReport(PENDING, self._ip, self._started, inits, reports)))
 
-    def _until_the_end(self) -> int | None:
-        """The exit code; None if the pod is gone or the kubelet ends."""
-        deadline: float | None = None
-        killed = False
-        while True:
-            try:
-                news = self._news.get(timeout=None if deadline is None else max(0.0, deadline - time.monotonic()))
-            except queue.Empty:
-                news = "late"
-            match news:
-                case "exited":
-                    assert self.process is not None
-                    status = self.process.wait()
-                    return 128 - status if status < 0 else status  # as a container reports a signal
-                case "deleted":
-                    if self.process is None:
-                        return TERMINATED
-                    self.process.send_signal(signal.SIGPWR if _decommissions(self._pod) else signal.SIGTERM)
-                    deadline = time.monotonic() + self._grace_s
-                case "late" if self.process is not None:
-                    # The hook used the grace up: a little for SIGTERM, then SIGKILL, as a kubelet does.
-                    self.process.send_signal(signal.SIGKILL if killed else signal.SIGTERM)
-                    deadline, killed = time.monotonic() + KILL_S, True
-                case _:
-                    self.kill()
-                    return None
+    # while it runs
+
+    def _advance(self, now: float) -> int | None:
+        """Begin and stop what is due; the exit code of a pod that has ended."""
+        for one in self.containers:
+            one.late(now)
+        if self._deadline is not None:
+            return self._wind_down(now, TERMINATED)
+        for one in filter(self._is_to_run_again, self.containers):
+            if one.again_at is None:
+                one.begin_again_later(now, self._calls.back_off_s)
+            if one.again_at is not None and one.again_at <= now:
+                self._begin(one, now)
+        for one in (one for one in self.containers if one.init):
+            if not one.begun:
+                self._begin(one, now)
+            if one.sidecar or one.code == 0:
+                continue
+            if one.code is not None and not self._is_to_run_again(one):
+                return self._end_early(now, one.code)
+            return None
+        if not self.runs:
+            self._begin_to_run()
+        mains = [one for one in self.containers if not one.init]
+        for one in mains:
+            if not one.begun:
+                self._begin(one, now)
+        if any(one.runs or self._is_to_run_again(one) for one in mains):
+            return None
+        return self._wind_down(now, 0)
+
+    def _begin(self, container: Container, now: float) -> None:
+        container.begin(self._starts[container.name], self._calls.logs, self._news.put, now)
+
+    def _is_to_run_again(self, one: Container) -> bool:
+        """Whether a container that ended is begun again."""
+        if not one.begun or one.runs:
+            return False
+        policy = self._pod["spec"].get("restartPolicy", "Always")
+        if one.sidecar:
+            return True
+        if one.init:
+            return one.code != 0 and policy != "Never"
+        return policy == "Always" or (policy == "OnFailure" and one.code != 0)
+
+    def _wind_down(self, now: float, unbegun: int) -> int | None:
+        """Stop what still runs, sidecars after the others; the pod's code once nothing runs.
+
+        ``unbegun``: the code of a pod whose containers never began.
+        """
+        deadline = self._deadline = self._deadline or now + self._grace_s
+        mains = [one for one in self.containers if one.runs and not one.sidecar]
+        sidecars = [one for one in self.containers if one.runs and one.sidecar]
+        for one in mains or sidecars[-1:]:
+            one.stop(self._starts[one.name], self._news.put, now, deadline)
+        if mains or sidecars:
+            return None
+        codes = [one.code for one in self.containers if not one.sidecar and one.code is not None]
+        code = next(filter(None, codes), 0 if codes and self.runs else unbegun)
+        self._phase = FAILED if code else SUCCEEDED
+        return code
+
+    def _end_early(self, now: float, code: int) -> int | None:
+        """An init container failed for good."""
+        ended = self._wind_down(now, code)
+        if ended is not None:
+            self._phase = FAILED
+        return ended
+
+    def _patience(self, now: float) -> float | None:
+        dues = [one.due for one in self.containers if one.due is not None]
+        return max(0.0, min(dues) - now) if dues else None
+
+    def _say(self, status: dict[str, Any] | None = None) -> None:
+        if status is None:
+            reports = list(self._reports())
+            inits = tuple(report for one, report in reports if one.init)
+            mains = tuple(report for one, report in reports if not one.init)
+            status = pod_status(PodReport(self._phase, self._ip, self._started, inits, mains))
+        if not self._calls.ending and not same_but_times(status, self._last_status):
+            self._last_status = status
+            self._calls.status(self.name, self.uid, status)
+
+    def _reports(self) -> Iterator[tuple[Container, ContainerReport]]:
+        return ((one, one.report()) for one in self.containers)
 
     def _clean(self) -> None:
-        self.kill()
-        self._calls.logs.ended(self.name)
-        if self.process is not None:
-            self.process.wait()
-            kill_rest(self.process.pid)
-        shutil.rmtree(self._calls.folder / self.name, ignore_errors=True)
-
-    # statuses
-
-    def _say(self, status: dict[str, Any]) -> None:
-        self._calls.status(self.name, self.uid, status)
-
-    def _running(self) -> dict[str, Any]:
-        self._start_time = now_text()
-        return {
-            "phase": "Running",
-            "startTime": self._start_time,
-            "hostIP": "127.0.0.1",
-            "podIP": self._ip,
-            "conditions": [
-                {"type": kind, "status": "True", "lastTransitionTime": self._start_time}
-                for kind in ("Initialized", "Ready", "ContainersReady", "PodScheduled")
-            ],
-            "containerStatuses": self._containers({"running": {"startedAt": self._start_time}}, ready=True),
-        }
-
-    def _terminated(self, code: int) -> dict[str, Any]:
-        over = {
-            "exitCode": code, "reason": self._reason(code), "startedAt": self._start_time,
-            "finishedAt": now_text(),
-        }  # fmt: skip
-        gone = {"type": "Ready", "status": "False", "reason": "PodCompleted", "lastTransitionTime": now_text()}
-        return {
-            "phase": "Failed" if code else "Succeeded",
-            "conditions": [gone],
-            "containerStatuses": self._containers({"terminated": over}, ready=False),
-        }
-
-    def _reason(self, code: int) -> str:
-        if self._oom and code == KILLED:
-            return "OOMKilled"
-        return "Error" if code else "Completed"
-
-    def _containers(self, state: dict[str, Any], *, ready: bool) -> list[dict[str, Any]]:
-        return [
-            {
-                "name": container["name"], "image": container.get("image", ""), "imageID": "local", "ready": ready,
-                "started": ready, "restartCount": 0, "state": state,
-            }
-            for container in self._pod["spec"]["containers"]
-        ]  # fmt: skip
+        for one in self.containers:
+            one.kill()
+            if one.process is not None:
+                one.ended(self._calls.logs)
+        self._calls.claims.left(self.uid)
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _decommissions(pod: Pod) -> bool:
-    hook = spark_container(pod).get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command") or [""]
-    return str(hook[-1]).endswith("decom.sh")
-
-
-def now_text() -> str:
-    """The time as Kubernetes writes it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def service_account(kubeconfig: Path | None) -> tuple[str | None, bytes | None]:
+    """The token and the CA of a kubeconfig as podtide writes it; None for what it does not have."""
+    if kubeconfig is None:
+        return None, None
+    try:
+        document = json.loads(kubeconfig.read_bytes())
+        user, cluster = document["users"][0]["user"], document["clusters"][0]["cluster"]
+    except (OSError, ValueError, LookupError):
+        return None, None
+    encoded = cluster.get("certificate-authority-data")
+    return user.get("token"), None if encoded is None else base64.b64decode(encoded)

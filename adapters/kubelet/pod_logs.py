@@ -1,7 +1,7 @@
-"""The logs of pods as files of one folder, and how they are read: whole, the last lines, as they grow.
+"""The logs of containers as files of one folder, and how they are read: whole, the last lines, as they grow.
 
-What a kubelet writes and the API server's front asks for (``LogSource``). Options that would need more than the bytes
-(times, the container before this one) are refused.
+What a kubelet writes and the API server's front asks for (``LogSource``). A container that is begun again has a new log; the
+one before it stays until then (``previous``). Options that would need more than the bytes (times) are refused.
 """
 
 from __future__ import annotations
@@ -29,38 +29,51 @@ class PodLogs:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._running: dict[str, threading.Event] = {}
+        self._running: dict[tuple[str, str], threading.Event] = {}
 
-    def file(self, pod: str) -> Path:
-        """Where a pod's log is, or would be."""
-        return self.folder / f"{pod}.log"
+    def file(self, pod: str, container: str) -> Path:
+        """Where a container's log is, or would be. That before it has ``.1`` at its end."""
+        return self.folder / f"{pod}.{container}.log"
 
-    def open(self, pod: str) -> IO[bytes]:
-        """Begin a pod's log."""
-        self._running[pod] = threading.Event()
-        return self.file(pod).open("wb")
+    def open(self, pod: str, container: str) -> IO[bytes]:
+        """Begin a container's log."""
+        self._running[pod, container] = threading.Event()
+        file = self.file(pod, container)
+        if file.exists():
+            file.rename(_before(file))
+        return file.open("wb")
 
-    def ended(self, pod: str) -> None:
+    def ended(self, pod: str, container: str) -> None:
         """Nothing more comes: who follows may go."""
-        if (running := self._running.pop(pod, None)) is not None:
+        if (running := self._running.pop((pod, container), None)) is not None:
             running.set()
 
     def __call__(self, asked: LogRequest) -> Iterator[bytes]:
         """Read a log. Raises LogUnavailable."""
         options = dict(asked.options)
         for name, value in options.items():
-            if name not in _KNOWN or (name in {"previous", "timestamps"} and value in _TRUE):
+            if name not in _KNOWN or (name == "timestamps" and value in _TRUE):
                 raise LogUnavailable(f"this kubelet does not support the option {name} of logs")
-        path = self.file(asked.pod)
+        path = self.file(asked.pod, asked.container)
+        previous = options.get("previous") in _TRUE
+        if previous:
+            path = _before(path)
+            if not path.exists():
+                raise LogUnavailable(f"previous terminated container {asked.container} in pod {asked.pod} not found")
         if not path.exists():
             return iter(())
-        running = self._running.get(asked.pod) if options.get("follow") in _TRUE else None
+        follows = options.get("follow") in _TRUE and not previous
+        running = self._running.get((asked.pod, asked.container)) if follows else None
         try:
             tail = int(options["tailLines"]) if "tailLines" in options else None
             limit = int(options["limitBytes"]) if "limitBytes" in options else None
         except ValueError:
             raise LogUnavailable("tailLines and limitBytes are numbers") from None
         return _pieces(path, running, tail, limit)
+
+
+def _before(file: Path) -> Path:
+    return file.with_name(f"{file.name}.1")
 
 
 def _pieces(path: Path, running: threading.Event | None, tail: int | None, limit: int | None) -> Iterator[bytes]:

@@ -1,27 +1,36 @@
-"""The process that a Spark executor's pod becomes: the entrypoint of Spark's image, with the local Spark as the image.
+"""The processes that Spark's containers become: the entrypoint of Spark's image, with the local Spark as the image.
 
-The environment is that of the pod's Spark container and the command its ``executor`` branch: ``java ...
-KubernetesExecutorBackend``. There is no image: jars and Python packages are those of the local installation. The heap is the
-pod's, and an executor needs at least 450 MB of it, or it refuses to start.
+An executor is ``java ... KubernetesExecutorBackend`` with the environment of its container, a driver in cluster mode
+``spark-submit --deploy-mode client`` with its arguments. There is no image: jars and Python packages are those of the local
+installation. The heap is the pod's, and an executor needs at least 450 MB of it, or it refuses to start.
+
+The mounted spark.properties say that the driver listens at its Service; there is no cluster DNS, so it is the pod's address.
+What they and the other files of the driver's config maps say of mount paths is said of the folders, but for what is about
+the pods of executors, which have places of their own.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final
 
-from podtide.adapters.kubelet.processes import begin_session
-from podtide.domain.jvm.quantities import parse_quantity
-
-Pod: TypeAlias = dict[str, Any]
+from podtide.adapters.kubelet.container_paths import moved
+from podtide.adapters.kubelet.pod_facts import Pod
 
 BACKEND: Final = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
-ROLES: Final = frozenset({"executor", "driver"})
+EXECUTOR: Final = "executor"
+DRIVER: Final = "driver"
+PROPERTIES: Final = "spark.properties"
+TEMPLATE: Final = "pod-spec-template.yml"
+_OF_PODS: Final = re.compile(r"spark\.(executor\.|executorEnv\.|kubernetes\.(driver|executor)\.volumes\.)")
+"""Settings whose paths are those of executors, or of manifests."""
+
 _ASK: Final = "import os, pyspark; print(os.path.dirname(pyspark.__file__))"
 _ASK_S: Final = 60
 _PASSED: Final = ("PATH", "JAVA_HOME", "LANG", "TZ", "HOME")
@@ -29,10 +38,6 @@ _PASSED: Final = ("PATH", "JAVA_HOME", "LANG", "TZ", "HOME")
 
 class NoSpark(Exception):
     """There is no Spark here that executors could run from; says why in one line."""
-
-
-class NoExecutor(Exception):
-    """A pod that this kubelet cannot run; says why in one line."""
 
 
 @dataclass(frozen=True)
@@ -88,71 +93,81 @@ def java() -> str | None:
     return str(Path(home) / "bin" / "java") if home else shutil.which("java")
 
 
-def spark_container(pod: Pod) -> Pod:
-    """The container that runs the executor or the driver."""
-    containers: list[Pod] = pod["spec"]["containers"]
-    return next((one for one in containers if _role(one) in ROLES), containers[-1])
+def spark_container(pod: Pod) -> Pod | None:
+    """The container that runs the executor or the driver, if there is one."""
+    return next((one for one in pod["spec"]["containers"] if spark_role(one)), None)
 
 
-def is_driver(pod: Pod) -> bool:
-    """Whether it is a driver's pod, in cluster mode."""
-    return _role(spark_container(pod)) == "driver"
+def spark_role(container: Pod) -> str:
+    """What the image's entrypoint is told to be: executor, driver or, where it is something else, nothing."""
+    role = next(iter(container.get("args") or ("",)), "")
+    return role if role in {EXECUTOR, DRIVER} and not container.get("command") else ""
 
 
-def _role(container: Pod) -> str:
-    """What the image's entrypoint is told to be."""
-    return next(iter(container.get("args") or ("",)), "")
+def decommissions(container: Pod) -> bool:
+    """Whether the preStop hook is that of Spark's image."""
+    hook = container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command") or [""]
+    return bool(spark_role(container)) and str(hook[-1]).endswith("decom.sh")
 
 
-def refuse_others(pod: Pod) -> None:
-    """Raise NoExecutor for a pod of which something would be left out."""
-    if _role(spark_container(pod)) not in ROLES:
-        raise NoExecutor("only pods of Spark's executors and drivers are run as processes")
-    if pod["spec"].get("initContainers"):
-        raise NoExecutor("init containers are not run")
-    if len(pod["spec"]["containers"]) > 1:
-        raise NoExecutor("containers beside Spark's are not run")
-
-
-def begun(spark: LocalSpark, pod: Pod, ip: str, folder: Path, log: int) -> subprocess.Popen[bytes]:
-    """Start the process of an executor's pod; ``folder`` is its own, ``log`` a file descriptor."""
-    env = pod_environment(spark, pod, ip, folder)
+def executor_command(spark: LocalSpark, pod: str, env: Mapping[str, str], ip: str) -> list[str]:
+    """The command of an executor's container. Raises KeyError for a variable that every executor has."""
     options = [env[key] for key in sorted((k for k in env if k.startswith("SPARK_JAVA_OPT_")), key=_last_number)]
-    command = [
+    return [
         java() or "java", *options, "-Xms64m", f"-Xmx{env['SPARK_EXECUTOR_MEMORY']}", "-XX:+UseSerialGC",
         "-cp", f"{env.get('SPARK_CLASSPATH', '')}:{spark.home / 'jars'}/*", BACKEND,
         "--driver-url", env["SPARK_DRIVER_URL"], "--executor-id", env["SPARK_EXECUTOR_ID"],
         "--cores", env["SPARK_EXECUTOR_CORES"], "--app-id", env["SPARK_APPLICATION_ID"], "--hostname", ip,
-        "--resourceProfileId", env["SPARK_RESOURCE_PROFILE_ID"], "--podName", pod["metadata"]["name"],
+        "--resourceProfileId", env["SPARK_RESOURCE_PROFILE_ID"], "--podName", pod,
     ]  # fmt: skip
-    return begin_session(command, env, folder, log)
 
 
-def memory_limit(pod: Pod) -> int | None:
-    """What the executor's container may have, in bytes; None: as much as there is."""
-    limit = spark_container(pod).get("resources", {}).get("limits", {}).get("memory")
-    amount = None if limit is None else parse_quantity(str(limit))
-    return None if amount is None else int(amount)
+def driver_command(spark: LocalSpark, arguments: list[str], ip: str) -> list[str]:
+    """The command of a driver's container; ``arguments`` without the role."""
+    return [
+        str(spark.home / "bin" / "spark-submit"), "--conf", f"spark.driver.bindAddress={ip}",
+        "--conf", f"spark.executorEnv.SPARK_DRIVER_POD_IP={ip}", "--deploy-mode", "client", *arguments,
+    ]  # fmt: skip
 
 
-def pod_environment(spark: LocalSpark, pod: Pod, ip: str, folder: Path) -> dict[str, str]:
-    """The environment of the pod's Spark container, with the local Spark in the place of the image's."""
+def base_environment(spark: LocalSpark) -> dict[str, str]:
+    """What the image's environment would be: the local Spark, its Python first in the path."""
     env = {name: os.environ[name] for name in _PASSED if name in os.environ}
     if spark.python is not None:
         # Workers are started as the driver's "python3": that of the installation comes first.
         env["PATH"] = f"{spark.python.absolute().parent}:{env.get('PATH', '')}"
-    fields: Mapping[str, str] = {
-        "metadata.name": pod["metadata"]["name"],
-        "metadata.namespace": pod["metadata"]["namespace"],
-        "status.podIP": ip,
-        "status.hostIP": "127.0.0.1",
-    }
-    for entry in spark_container(pod).get("env", ()):
-        field = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
-        env[entry["name"]] = fields.get(field, "") if field else entry.get("value", "")
+    return env | {"SPARK_HOME": str(spark.home)}
+
+
+def with_sources(spark: LocalSpark, env: Mapping[str, str]) -> dict[str, str]:
+    """The environment with Spark's own Python packages before those that it names."""
     sources = sorted((spark.home / "python").glob("lib/*.zip"))
-    env["PYTHONPATH"] = ":".join(filter(None, [*map(str, sources), env.get("PYTHONPATH", "")]))
-    return env | {"SPARK_HOME": str(spark.home), "SPARK_LOCAL_DIRS": str(folder / "local")}
+    python_path = ":".join(filter(None, [*map(str, sources), env.get("PYTHONPATH", "")]))
+    return {**env, "PYTHONPATH": python_path, "SPARK_HOME": str(spark.home)}
+
+
+def settle_driver_files(pod: Pod, container: Pod, places: Mapping[str, Path], ip: str) -> None:
+    """Say in a driver's mounted config maps where it listens and where its volumes are. Raises OSError."""
+    for file in config_files(pod, container, places):
+        if file.name != TEMPLATE:
+            mode = file.stat().st_mode
+            lines = file.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+            lines = [line if _OF_PODS.match(line) else moved(line, places) for line in lines]
+            if file.name == PROPERTIES:
+                # The last line of a key counts.
+                lines += [f"spark.driver.host={ip}", f"spark.driver.bindAddress={ip}"]
+            file.chmod(0o600)
+            file.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="surrogateescape")
+            file.chmod(mode & 0o7777)
+
+
+def config_files(pod: Pod, container: Pod, places: Mapping[str, Path]) -> Iterator[Path]:
+    """The files of the config maps that a container mounts."""
+    config_maps = {volume["name"] for volume in pod["spec"].get("volumes", ()) if "configMap" in volume}
+    for mount in container.get("volumeMounts", ()):
+        if mount["name"] in config_maps:
+            place = places[mount["mountPath"].rstrip("/") or "/"]
+            yield from (file for file in ([place] if place.is_file() else sorted(place.rglob("*"))) if file.is_file())
 
 
 def _last_number(name: str) -> int:

@@ -57,7 +57,7 @@ def test_jobs_of_a_real_driver_run_to_their_end(
         until(lambda: not cluster.pods(namespace), 60, "a namespace without pods")
         assert [kubelet.exits[name] for name in first] == [0] * EXECUTORS
         for name in first:
-            assert "Decommission executor" in (kubelet.folder / f"{name}.log").read_text()
+            assert "Decommission executor" in (kubelet.folder / f"{name}.spark-kubernetes-executor.log").read_text()
 
         # They come back for the next job, under new ids; one that crashes on the way is replaced.
         driver.tell("start 1 24 0.5")

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from podtide.adapters.api_server.serving import serving
-from podtide.adapters.clock import SystemClock
-from podtide.adapters.kubelet.kubelet import Kubelet, KubeletConfig, hollow_kubelet, process_kubelet
-from podtide.adapters.kubelet.pod_logs import PodLogs
 from podtide.adapters.kubelet.spark_process import LocalSpark
-from podtide.adapters.kubernetes.api import KubernetesApi, connect
-from podtide.domain.api_server.server import begin
-from podtide.domain.api_server.state import ApiConfig
+from tests.adapters.kubelet.play import PODS, Played, played
 from tests.live.waiting import until
 from tests.support.project import PROJECT
 
-PODS = "/api/v1/namespaces/default/pods"
 JAVA = """#!/bin/bash
 echo "args $@"; echo "ip $SPARK_POD_IP dirs $SPARK_LOCAL_DIRS"
 case "$SPARK_EXECUTOR_ID" in
@@ -41,71 +31,6 @@ while :; do sleep 0.02; done
 SUBMIT = """#!/bin/bash
 echo "args $@"; echo "conf $SPARK_CONF_DIR kubeconfig $KUBECONFIG"; cat "$SPARK_CONF_DIR/spark.properties"
 """
-
-
-class Played:
-    """A server, kubelets, and who asks."""
-
-    def __init__(self, api: KubernetesApi, kubelet: Kubelet) -> None:
-        self.api = api
-        self.kubelet = kubelet
-
-    def call(self, verb: str, path: str = "", body: Any = None) -> Any:
-        sent = None if body is None else json.dumps(body).encode()
-        answer = self.api.call(verb, "pods", PODS + path, body=sent)
-        assert answer.ok or answer.status == 404, answer
-        return None if answer.status == 404 else json.loads(answer.body) if b"{" in answer.body[:1] else answer.body
-
-    def create(self, name: str, **more: Any) -> None:
-        spec = {"containers": [{"name": "main", "image": "i"}]} | more
-        metadata = {"name": name, "labels": {"spark-exec-id": name.rpartition("-")[2]}}
-        self.call("create", "", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-
-    def executor(self, number: int, pids: Path, *, hook: bool = False, memory: str | None = None) -> str:
-        env = {
-            "SPARK_EXECUTOR_ID": number, "SPARK_EXECUTOR_MEMORY": "512m", "SPARK_DRIVER_URL": "spark://here",
-            "SPARK_EXECUTOR_CORES": "1", "SPARK_APPLICATION_ID": "app", "SPARK_RESOURCE_PROFILE_ID": "0",
-            "SPARK_JAVA_OPT_10": "-Dten", "SPARK_JAVA_OPT_9": "-Dnine", "PIDS": pids, "PYTHON": sys.executable,
-        }  # fmt: skip
-        rows: list[dict[str, Any]] = [{"name": name, "value": str(value)} for name, value in env.items()]
-        rows.append({"name": "SPARK_POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})
-        container: dict[str, Any] = {"name": "spark", "image": "i", "args": ["executor"], "env": rows}
-        if memory is not None:
-            container["resources"] = {"limits": {"memory": memory}}
-        if hook:
-            container["lifecycle"] = {"preStop": {"exec": {"command": ["/opt/decom.sh"]}}}
-        self.create(f"exec-{number}", containers=[container])
-        return f"exec-{number}"
-
-    def config_map(self, name: str, values: dict[str, str]) -> None:
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": values}
-        path = "/api/v1/namespaces/default/configmaps"
-        assert self.api.call("create", "configmaps", path, body=json.dumps(body).encode()).ok
-
-    def pod(self, name: str) -> Any:
-        return self.call("get", f"/{name}")
-
-    def phase(self, name: str) -> str:
-        pod = self.pod(name)
-        return "gone" if pod is None else str(pod["status"]["phase"])
-
-    def reaches(self, name: str, phase: str) -> None:
-        until(lambda: self.phase(name) == phase, 20, f"{name} {phase}", every_s=0.01)
-
-    def delete(self, name: str, grace_s: int) -> None:
-        self.call("delete", f"/{name}", {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": grace_s})
-
-
-@contextmanager
-def played(folder: Path, spark: LocalSpark | None, *, room: int = 4, nodes: int = 1) -> Iterator[Played]:
-    logs = PodLogs(folder / "kubelet")
-    with serving(begin(ApiConfig(), SystemClock().now()), logs=logs) as server:
-        kubeconfig = str(server.kubeconfig(folder / "kubeconfig"))
-        config = KubeletConfig("default", logs.folder, nodes, room, logs=logs, kubeconfig=folder / "kubeconfig")
-        with closing(connect(kubeconfig)) as api, closing(connect(kubeconfig)) as own:
-            kubelets = hollow_kubelet(own, config) if spark is None else process_kubelet(own, config, spark)
-            with kubelets as kubelet:
-                yield Played(api, kubelet)
 
 
 @pytest.fixture
@@ -159,7 +84,7 @@ def test_an_executor_is_a_process(tmp_path: Path, spark: LocalSpark) -> None:
         addresses = {play.pod(name)["status"]["podIP"] for name in (first, second)}
         assert len(addresses) == 2  # each has its own ports
         text = play.call("get", f"/{first}/log").decode()
-        assert f"ip {play.pod(first)['status']['podIP']} dirs {tmp_path / 'kubelet' / first / 'local'}" in text
+        assert f"ip {play.pod(first)['status']['podIP']} dirs {folder(play, tmp_path, first)}/local" in text
         assert "args -Dnine -Dten -Xms64m -Xmx512m" in text
         assert "--driver-url spark://here --executor-id 1 --cores 1 --app-id app" in text
         assert play.call("get", f"/{first}/log?tailLines=1").decode() == text.splitlines(keepends=True)[-1]
@@ -171,7 +96,7 @@ def test_an_executor_is_a_process(tmp_path: Path, spark: LocalSpark) -> None:
         play.delete(first, 30)
         play.reaches(first, "gone")
         assert play.kubelet.exits == {second: 137, first: 143}
-        assert not (tmp_path / "kubelet" / first).exists()
+        assert not [path for path in (tmp_path / "kubelet").iterdir() if path.is_dir()]
         pid = int((tmp_path / "1").read_text())
         assert not Path(f"/proc/{pid}").exists()
 
@@ -189,7 +114,7 @@ def test_how_a_process_ends_by_itself_by_its_hook_and_at_the_end_of_its_grace(
         for name in (decommissioned, deaf):
             play.reaches(name, "gone")
         assert play.kubelet.exits == {"exec-7": 3, decommissioned: 0, deaf: 137}
-        assert b"decommissioned" in (tmp_path / "kubelet" / f"{decommissioned}.log").read_bytes()
+        assert b"decommissioned" in (tmp_path / "kubelet" / f"{decommissioned}.spark.log").read_bytes()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
@@ -230,6 +155,11 @@ def test_a_process_ends_with_a_podtide_that_was_killed(tmp_path: Path) -> None:
     until(lambda: not runs(pids), 20)
 
 
+def folder(play: Played, tmp_path: Path, name: str) -> Path:
+    """The folder of a pod that is there."""
+    return tmp_path / "kubelet" / str(play.pod(name)["metadata"]["uid"])
+
+
 def runs(pids: Path) -> bool:
     """Whether the process of a file runs."""
     try:
@@ -248,7 +178,7 @@ def test_a_driver_waits_for_its_config_map_and_submits_from_it(tmp_path: Path, s
         arguments = ["driver", "--properties-file", "/opt/spark/conf/spark.properties", "local:///app.py"]
         container = {
             "name": "spark", "image": "i", "args": arguments,
-            "env": [{"name": "SPARK_CONF_DIR", "value": "/opt/spark/conf"}],
+            "env": [{"name": "SPARK_CONF_DIR", "value": "/opt/spark/conf"}, {"name": "D", "value": "/var/d"}],
             "volumeMounts": [{"name": "conf", "mountPath": "/opt/spark/conf"}, {"name": "dir", "mountPath": "/var/d"}],
         }  # fmt: skip
         volumes: list[Any] = [{"name": "conf", "configMap": {"name": "settings"}}, {"name": "dir", "emptyDir": {}}]
@@ -261,29 +191,13 @@ def test_a_driver_waits_for_its_config_map_and_submits_from_it(tmp_path: Path, s
         play.config_map("settings", {"spark.properties": "spark.driver.host=svc\nplace=/opt/spark/conf/x\n"})
         play.reaches("driver", "Succeeded")
         ip = play.pod("driver")["status"]["podIP"]
-        conf = tmp_path / "kubelet" / "driver" / "volumes" / "conf"
+        conf = folder(play, tmp_path, "driver") / "volumes" / "conf"
         args, where, *properties = play.call("get", "/driver/log").decode().splitlines()
         assert f"--conf spark.driver.bindAddress={ip} " in args
         assert args.endswith(f"--deploy-mode client --properties-file {conf}/spark.properties local:///app.py")
         assert where == f"conf {conf} kubeconfig {tmp_path / 'kubeconfig'}"
         assert properties[:2] == ["spark.driver.host=svc", f"place={conf}/x"]
         assert properties[-2:] == [f"spark.driver.host={ip}", f"spark.driver.bindAddress={ip}"]
-        play.create(
-            "secret", containers=[container], volumes=[{"name": "conf", "secret": {"secretName": "s"}}, volumes[1]]
-        )
-        play.reaches("secret", "Failed")
-        assert "volume conf: only config maps" in play.pod("secret")["status"]["message"]
-
-
-def test_what_would_be_left_out_of_a_pod_fails_it(tmp_path: Path, spark: LocalSpark) -> None:
-    with played(tmp_path, spark) as play:
-        play.create("web")
-        executor = {"name": "spark", "image": "i", "args": ["executor"]}
-        play.create("sidecar", containers=[executor, {"name": "more", "image": "i"}])
-        play.create("prepared", containers=[executor], initContainers=[{"name": "first", "image": "i"}])
-        for name, why in (("web", "only pods of Spark"), ("sidecar", "beside"), ("prepared", "init containers")):
-            play.reaches(name, "Failed")
-            assert why in play.pod(name)["status"]["message"]
 
 
 def test_no_process_outlives_the_kubelet(tmp_path: Path, spark: LocalSpark) -> None:
