@@ -6,10 +6,13 @@ are models there. Here Spark, kubectl and podtide are themselves, and so are the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, TypeAlias
 
 from podtide.domain.fakes.kubernetes.description import KIND, Description
+
+_Said: TypeAlias = tuple[str, Any, Any, str]
+"""A key, what the description says, the default, and what was expected."""
 
 _CLIENT: Final = "nothing: the clients are real here, and do as they do"
 _POD: Final = "nothing: pods say it themselves here"
@@ -17,12 +20,21 @@ _DRIVER: Final = "nothing: the driver is real here"
 _PROMPT: Final = "nothing: controllers act at once here"
 
 
-def embedded_problems(description: Description) -> tuple[tuple[str, str], ...]:
-    """What an embedded cluster cannot do of a description that can be played: (key, what was expected); () is well."""
-    return tuple((key, expected) for key, said, default, expected in _rows(description) if said != default)
+def hollow_problems(description: Description) -> tuple[tuple[str, str], ...]:
+    """What a cluster with hollow pods cannot do of a description that can be played: (key, what was expected)."""
+    return _differing(_rows(description))
 
 
-def _rows(description: Description) -> Iterator[tuple[str, Any, Any, str]]:
+def process_problems(description: Description) -> tuple[tuple[str, str], ...]:
+    """What a cluster whose pods are processes cannot do of it: they live as they do, on nodes that stay."""
+    return _differing((*_rows(description), *_life(description)))
+
+
+def _differing(rows: Iterable[_Said]) -> tuple[tuple[str, str], ...]:
+    return tuple((key, expected) for key, said, default, expected in rows if said != default)
+
+
+def _rows(description: Description) -> Iterator[_Said]:
     api, usual = description.api, KIND.api
     yield "api.serial", api.serial, usual.serial, _CLIENT
     yield "api.retries", api.retries, usual.retries, _CLIENT
@@ -39,6 +51,15 @@ def _rows(description: Description) -> Iterator[tuple[str, Any, Any, str]]:
     yield "executors.silence", executors.silence_ms, common.silence_ms, _DRIVER
     yield "driver", description.driver, KIND.driver, _DRIVER
     yield "controllers", description.controllers, KIND.controllers, _PROMPT
-    yield "stages", executors.stages, common.stages, "nothing: pods follow no stages here"
-    yield "nodes.groups", description.groups, KIND.groups, "nothing: --nodes and --pods-per-node say it here"
-    yield "nodes.events", description.node_events, KIND.node_events, "nothing: nothing happens to nodes here"
+
+
+def _life(description: Description) -> Iterator[_Said]:
+    stages, usual = description.executors.stages, KIND.executors.stages
+    yield "stages", stages, usual, "nothing: processes live as they do (--hollow pods follow stages)"
+    yield "nodes.groups", description.groups, KIND.groups, "nothing: --nodes and --pods-per-node say it for processes"
+    for key, said, default in (
+        ("events", description.node_events, KIND.node_events),
+        ("orphaned", description.orphaned_ms, KIND.orphaned_ms),
+        ("scan", description.scan_ms, KIND.scan_ms),
+    ):
+        yield f"nodes.{key}", said, default, "nothing: nodes stay as they are with processes"

@@ -16,11 +16,14 @@ from podtide.adapters.clock import SystemClock
 from podtide.adapters.files.cluster import read
 from podtide.adapters.files.schema import FileError
 from podtide.adapters.http_server.settings import NotServed
-from podtide.adapters.kubelet.kubelet import KubeletConfig, hollow_kubelet, process_kubelet
+from podtide.adapters.kubelet.hollow import HollowConfig, hollow_kubelet
+from podtide.adapters.kubelet.kubelet import KubeletConfig, process_kubelet
 from podtide.adapters.kubelet.pod_logs import PodLogs
 from podtide.adapters.kubelet.spark_process import NoSpark, local_spark
 from podtide.adapters.kubernetes.api import ConnectionRefused, connect
-from podtide.domain.api_faults.checks import embedded_problems
+from podtide.domain.api_faults.checks import hollow_problems, process_problems
+from podtide.domain.fakes.kubernetes.description import Description
+from podtide.domain.fakes.kubernetes.real_pods import uniform
 from podtide.entrypoints.cluster.embedded import EmbeddedCluster, Kubelets, embedded
 from podtide.entrypoints.cluster.program import CannotStart, run_program
 from podtide.entrypoints.cluster.spark_conf_dir import (
@@ -31,7 +34,7 @@ from podtide.entrypoints.cluster.spark_conf_dir import (
     write_conf_dir,
 )
 from podtide.entrypoints.cluster.tally import ClusterTally
-from podtide.entrypoints.common.output import ClusterRefused, UnreadableInput, refused_as
+from podtide.entrypoints.common.output import ClusterRefused, Misused, UnreadableInput, refused_as
 
 LOOK_S: Final = 0.5
 
@@ -65,9 +68,9 @@ def run_cluster(options: ClusterOptions) -> int:
         refused_as(UnreadableInput, ConfDirUnreadable, FileError),
         ExitStack() as end,
     ):
-        description = None if options.cluster is None else read(Path(options.cluster), embedded_problems)
+        description = _described(options)
         tally = ClusterTally()
-        kubelets = _kubelets(options)
+        kubelets = _kubelets(options, description)
         begun = end.enter_context(ExitStack())
         cluster = end.enter_context(embedded(kubelets, options.namespace, config, tally, description))
         begun.callback(_summary, tally, sys.stderr)  # after the server's end, if there was a beginning
@@ -89,7 +92,7 @@ def hollow_cluster(namespace: str) -> Iterator[Path]:
     options = ClusterOptions(namespace, tls=False, hollow=True)
     with (
         refused_as(ClusterRefused, NotServed, ConnectionRefused),
-        embedded(_kubelets(options), namespace, ServingConfig()) as cluster,
+        embedded(_kubelets(options, None), namespace, ServingConfig()) as cluster,
     ):
         yield cluster.kubeconfig
 
@@ -101,25 +104,45 @@ def _stay() -> NoReturn:
         told.wait(LOOK_S)
 
 
-def _kubelets(options: ClusterOptions) -> Kubelets:
+def _described(options: ClusterOptions) -> Description | None:
+    """What the cluster file says. Raises FileError, Misused."""
+    if options.cluster is None:
+        return None
+    description = read(Path(options.cluster), hollow_problems if options.hollow else process_problems)
+    if options.hollow and (options.nodes or options.pods_per_node):
+        raise Misused("with --cluster and --hollow the file says which nodes there are, not --nodes or --pods-per-node")
+    return description
+
+
+def _kubelets(options: ClusterOptions, description: Description | None) -> Kubelets:
     """What starts the kubelets. Raises NoSpark."""
     nodes, room = HOLLOW if options.hollow else PROCESSES
-    spark = None if options.hollow else local_spark(options.command, os.environ)
+    nodes, room = options.nodes or nodes, options.pods_per_node or room
+    if options.hollow:
+        return _hollow(HollowConfig(options.namespace, description or uniform(nodes, room)))
+    spark = local_spark(options.command, os.environ)
 
     @contextmanager
     def started(kubeconfig: Path, logs: PodLogs, users: Path) -> Iterator[None]:
         config = KubeletConfig(
             options.namespace,
             logs.folder,
-            options.nodes or nodes,
-            options.pods_per_node or room,
+            nodes,
+            room,
             logs=logs,
             kubeconfig=users,
         )
-        with closing(connect(str(kubeconfig))) as api:
-            kubelets = hollow_kubelet(api, config) if spark is None else process_kubelet(api, config, spark)
-            with kubelets:
-                yield
+        with closing(connect(str(kubeconfig))) as api, process_kubelet(api, config, spark):
+            yield
+
+    return started
+
+
+def _hollow(config: HollowConfig) -> Kubelets:
+    @contextmanager
+    def started(kubeconfig: Path, _logs: PodLogs, _users: Path) -> Iterator[None]:
+        with closing(connect(str(kubeconfig))) as api, hollow_kubelet(api, config):
+            yield
 
     return started
 

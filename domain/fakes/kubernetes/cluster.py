@@ -99,7 +99,7 @@ def advance(cluster: KubernetesCluster, now: Millis) -> tuple[KubernetesCluster,
 
     Raises ValueError when ``now`` is before what has been lived through.
     """
-    return cluster.lived(now, _happen)
+    return cluster.lived(now, happen)
 
 
 def _ask(tables: ClusterTables, command: pod_commands.PodCommand, now: Millis) -> None:
@@ -143,7 +143,8 @@ def _stop(tables: ClusterTables) -> None:
         tables.drop_pod(pod)
 
 
-def _happen(tables: ClusterTables, happening: AgendaRow[PodAgenda, PodStimulus]) -> None:
+def happen(tables: ClusterTables, happening: AgendaRow[PodAgenda, PodStimulus]) -> None:
+    """What lay ahead happens, within a step."""
     if happening.say is not None:
         tables.stimuli.append(happening.say)
     else:

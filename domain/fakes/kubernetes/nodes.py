@@ -67,7 +67,7 @@ def _place_soon(tables: ClusterTables, now: Millis) -> None:
 def schedule(tables: ClusterTables, pod: PodRow, now: Millis) -> None:
     """The scheduler gets to a pod: it is put on a node, or waits."""
     pod = pod._replace(timer=0)
-    shape = tables.plan.shape(pod.profile)
+    shape = pod.shape
     if shape not in tables.waiting:
         node = _roomiest(tables, shape)
         if node is not None:

@@ -120,7 +120,7 @@ def release(tables: ClusterTables, pod: PodRow, now: Millis) -> PodRow:
     """The pod leaves the room that it took on its node to others."""
     if not pod.held:
         return pod
-    shape = tables.plan.shape(pod.profile)
+    shape = pod.shape
     node = tables.nodes.get(pod.node)
     if node is not None:
         group = tables.plan.description.groups[node.group]

@@ -13,7 +13,7 @@ from typing import Final
 
 from podtide.domain.base.randomness import Stream, draw, draw_active_ms, pick, split, unit
 from podtide.domain.base.units import Millis
-from podtide.domain.fakes.kubernetes.description import Image, Life, PodStage
+from podtide.domain.fakes.kubernetes.description import Image, Life, PodShape, PodStage
 from podtide.domain.fakes.kubernetes.rows import PodAgenda, PodRow
 from podtide.domain.fakes.kubernetes.tables import ClusterTables
 from podtide.domain.fakes.kubernetes.watch import publish
@@ -42,9 +42,9 @@ _RPC: Final = 1
 
 def create(
     tables: ClusterTables, name: str, label: str, profile: int, now: Millis, claims: tuple[str, ...] = (), owner: int = 0,
-    ordinal: int = 0,
+    ordinal: int = 0, shape: PodShape | None = None,
 ) -> PodRow:  # fmt: skip
-    """The API accepted a pod: it begins its life. The name is free and the quota leaves room."""
+    """The API accepted a pod: it begins its life. The name is free, the quota leaves room. ``shape`` None: the profile's."""
     uid = tables.uids.next()
     app = tables.plan.app
     rng = tables.stream(PODS, uid)
@@ -64,7 +64,7 @@ def create(
     executor = "" if label == UNNAMED_EXECUTOR else label
     row = PodRow(
         uid, name, label, profile, Life.CREATED, manifest, rng, executor=executor, rpc_ms=rpc, owner=owner,
-        ordinal=ordinal,
+        ordinal=ordinal, shape=shape or tables.plan.shape(profile),
     )  # fmt: skip
     return enter(tables, row, Life.CREATED, now)
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from podtide.domain.base.randomness import Stream
 from podtide.domain.base.units import Millis
-from podtide.domain.fakes.kubernetes.description import Life
+from podtide.domain.fakes.kubernetes.description import Life, PodShape
 from podtide.domain.protocol import pod_commands
 from podtide.domain.protocol.pod_stimuli import Outcome
 from podtide.domain.protocol.pods import PodManifest
@@ -85,7 +85,7 @@ class PodRow(NamedTuple):
     in the agenda. ``address``: where the driver hears it from, "" while it does not. ``owner``: the number of its
     StatefulSet or Deployment, 0 for none. ``held``: it takes room on its node. ``executor``: the id that its process
     goes by, "" while it has none. ``pending_word``: what the driver said to it while it hung (``DriverWord``; 0: nothing).
-    ``beats_since``: since when it sends heartbeats, -1 while it does not.
+    ``beats_since``: since when it sends heartbeats, -1 while it does not. ``shape``: what it requests.
     """
 
     uid: int
@@ -109,6 +109,7 @@ class PodRow(NamedTuple):
     unschedulable: bool = False
     pending_word: int = 0
     beats_since: Millis = -1
+    shape: PodShape = PodShape()
 
     @property
     def deleting(self) -> bool:

@@ -142,7 +142,7 @@ class ClusterTables(FakeTables[PodAgenda, PodStimulus]):
         if pod.node:
             self.aboard.setdefault(pod.node, {})[uid] = None
         if pod.ticket:
-            self.waiting.setdefault(self.plan.shape(pod.profile), {})[pod.ticket] = uid
+            self.waiting.setdefault(pod.shape, {})[pod.ticket] = uid
         key = (pod.profile, pod.life)
         self.counts[key] = self.counts.get(key, 0) + 1
         self.unfinished += not pod.finished
@@ -159,7 +159,7 @@ class ClusterTables(FakeTables[PodAgenda, PodStimulus]):
         if pod.node:
             discard_member(self.aboard, pod.node, uid)
         if pod.ticket:
-            discard_member(self.waiting, self.plan.shape(pod.profile), pod.ticket)
+            discard_member(self.waiting, pod.shape, pod.ticket)
         key = (pod.profile, pod.life)
         self.counts[key] -= 1
         if not self.counts[key]:

@@ -65,6 +65,7 @@ api:
   faults:
     - {status: 429, probability: 0.9, verbs: [create], agents: [urllib]}
 watch: {delay: 1ms}
+stages: {pull: {delay: 10ms}, start: {delay: 10ms}}
 """
 STUBBORN = POD.replace('ask("POST"', 'while True:\n  try:\n    ask("POST"').replace(
     '"spec": spec})',
@@ -111,6 +112,8 @@ def test_without_a_command_it_stays_until_it_is_told_to_end(tmp_path: Path, numb
         (["--", "job"], {"PATH": "/nowhere", "SPARK_HOME": ""}, 4, "no Spark was found"),
         (["--", "job"], {"SPARK_HOME": "/nowhere"}, 4, "/nowhere is no Spark installation"),
         (["--hollow", "--no-tls", "true"], {"SPARK_CONF_DIR": "/nowhere"}, 3, "/nowhere cannot be copied"),
+        (["--cluster", "tests/entrypoints/cluster/stages.yaml"], {}, 3, "stages.yaml:1: stages: expected"),
+        (["--hollow", "--nodes", "2", "--cluster", "tests/entrypoints/cluster/stages.yaml"], {}, 2, "not --nodes"),
         (["--hollow", "--cluster", "/nowhere"], {}, 3, "/nowhere: cannot be read"),
         (
             ["--hollow", "--cluster", "tests/entrypoints/cluster/client.yaml"],
