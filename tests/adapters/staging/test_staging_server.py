@@ -7,12 +7,14 @@ tests/domain/staging.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import random
 import resource
 import socket
 import subprocess
 import sys
+import tarfile
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,6 +27,7 @@ from podtide.adapters.clock import SystemClock
 from podtide.adapters.http_server.certificate import self_signed
 from podtide.adapters.http_server.settings import HttpBounds, NotServed
 from podtide.adapters.notices import Topic
+from podtide.adapters.staging.archive import BundleArchive
 from podtide.adapters.staging.fetch_bundle import FetchError, fetch
 from podtide.adapters.staging.pod_template import program
 from podtide.adapters.staging.staging_client import PushFailed, StagedBundle, StagingAddress, push_bundle
@@ -102,7 +105,23 @@ def test_r1_the_program_of_the_init_container_needs_python_alone(server: Stage, 
     assert "2 files" in ran.stderr
     assert bundle.secret not in ran.stderr
     assert sorted(path.name for path in (tmp_path / "pod").iterdir()) == sorted(PAIR)
-    assert "$(" not in program()  # a kubelet would replace it
+    assert "$" not in program()  # a kubelet would replace $(NAME) and $$
+
+
+def test_r6_an_archive_with_a_path_ends_the_init_container_which_names_it(server: Stage, tmp_path: Path) -> None:
+    """Somebody with the token pushes what no podtide would: the pod is told the digest of just that."""
+    hostile = tmp_path / "hostile.tgz"
+    with tarfile.open(hostile, "w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("good.py"))
+        archive.addfile(tarfile.TarInfo("../escaped.py"))
+    made = BundleArchive(hostile.stat().st_size, hashlib.sha256(hostile.read_bytes()).hexdigest(), 0)
+    bundle = push_bundle(server.address, hostile, made, "default", LABELS, 10)
+    environment = server.environment(bundle, made, tmp_path / "pod")
+    command = [sys.executable, "-I", "-S", "-c", program()]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (1, "podtide: entry '../escaped.py' is no plain name\n")
+    assert list((tmp_path / "pod").iterdir()) == []
+    assert not (tmp_path / "escaped.py").exists()
 
 
 # R2: who is let in
