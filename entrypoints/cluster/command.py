@@ -25,6 +25,12 @@ from podtide.entrypoints.common.output import Misused, check_streams
     metavar="FILE",
     help="What the cluster is like and what goes wrong, as YAML (docs/fake-cluster.md); without, nothing does.",
 )
+@click.option(
+    "--record",
+    type=click.Path(),
+    metavar="FILE",
+    help="Write calls, changes and watch events, as JSON lines; FILE must not be there yet.",
+)
 @click.option("--nodes", type=click.IntRange(1, 5_000), metavar="N", help="How many nodes (1; hollow: 10).")
 @click.option(
     "--pods-per-node",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, NoReturn
 
+from podtide.adapters.api_server.front import ServedStep, StepObserver
 from podtide.adapters.api_server.settings import ServingConfig
 from podtide.adapters.clock import SystemClock
 from podtide.adapters.files.cluster import read
@@ -21,6 +22,8 @@ from podtide.adapters.kubelet.kubelet import KubeletConfig, process_kubelet
 from podtide.adapters.kubelet.pod_logs import PodLogs
 from podtide.adapters.kubelet.spark_process import NoSpark, local_spark
 from podtide.adapters.kubernetes.api import ConnectionRefused, connect
+from podtide.adapters.recording.cluster_record import ClusterRecord
+from podtide.adapters.text.safe import escaped
 from podtide.domain.api_faults.checks import hollow_problems, process_problems
 from podtide.domain.fakes.kubernetes.description import Description
 from podtide.domain.fakes.kubernetes.real_pods import uniform
@@ -47,7 +50,7 @@ HOLLOW: Final = (10, 100)
 class ClusterOptions:
     """What the command line says. ``command`` empty: stay until told to end. ``nodes``, ``pods_per_node`` None: as usual.
 
-    ``cluster``: a cluster file.
+    ``cluster``: a cluster file. ``record``: where a record goes.
     """
 
     namespace: str = "default"
@@ -57,6 +60,7 @@ class ClusterOptions:
     nodes: int | None = None
     pods_per_node: int | None = None
     cluster: str | None = None
+    record: str | None = None
     command: tuple[str, ...] = ()
 
 
@@ -72,7 +76,10 @@ def run_cluster(options: ClusterOptions) -> int:
         tally = ClusterTally()
         kubelets = _kubelets(options, description)
         begun = end.enter_context(ExitStack())
-        cluster = end.enter_context(embedded(kubelets, options.namespace, config, tally, description))
+        observers: list[StepObserver] = [tally]
+        if options.record is not None:
+            observers.append(begun.enter_context(_record(options.record, options.namespace)))
+        cluster = end.enter_context(embedded(kubelets, options.namespace, config, _all(observers), description))
         begun.callback(_summary, tally, sys.stderr)  # after the server's end, if there was a beginning
         conf_dir = _conf_dir(cluster)
         if not options.command:
@@ -84,6 +91,27 @@ def run_cluster(options: ClusterOptions) -> int:
         except CannotStart as problem:
             print(f"podtide: {problem}", file=sys.stderr)
             return problem.code
+
+
+@contextmanager
+def _record(path: str, namespace: str) -> Iterator[ClusterRecord]:
+    """The record, until the server's end. Raises Misused."""
+    try:
+        record = ClusterRecord(path, namespace, SystemClock().now())
+    except OSError as problem:
+        raise Misused(f"{escaped(path)} cannot be written: {problem.strerror or problem}") from None
+    with record:
+        yield record
+    if record.problem:
+        print(f"podtide: {escaped(record.problem)}", file=sys.stderr)
+
+
+def _all(observers: Sequence[StepObserver]) -> StepObserver:
+    def observe(step: ServedStep) -> None:
+        for observer in observers:
+            observer(step)
+
+    return observe
 
 
 @contextmanager

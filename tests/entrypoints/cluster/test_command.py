@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -78,15 +79,21 @@ def test_faults_of_a_cluster_file_meet_the_command_and_are_counted(tmp_path: Pat
     file.write_text(FAULTS)
     options = ["--hollow", "--no-tls", "--namespace", "jobs", "--cluster", str(file)]
     told = []
-    for _ in range(2):
-        with begun(tmp_path, *options, "--", sys.executable, "-c", STUBBORN) as program:
+    record = tmp_path / "record"
+    for more in ([], ["--record", str(record)]):
+        with begun(tmp_path, *options, *more, "--", sys.executable, "-c", STUBBORN) as program:
             _, err = program.communicate(timeout=60)
         assert program.returncode == 5, err
         told.append(re.search(r"(\d+) faults \(\1 429\)", err))
     assert told[0] is not None, err
     assert told[1] is not None, err
     assert told[0][0] == told[1][0]
-    assert list(tmp_path.iterdir()) == [file]
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    assert [one["fault"] for one in lines if "fault" in one] == ["429"] * int(told[0][1])
+    phases = [one["phase"] for one in lines if one.get("resource") == "pods"]
+    assert phases == ["Pending", "Pending", "Running"]
+    assert "end" in lines[-1]
+    assert sorted(tmp_path.iterdir()) == [file, record]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
@@ -112,6 +119,7 @@ def test_without_a_command_it_stays_until_it_is_told_to_end(tmp_path: Path, numb
         (["--", "job"], {"PATH": "/nowhere", "SPARK_HOME": ""}, 4, "no Spark was found"),
         (["--", "job"], {"SPARK_HOME": "/nowhere"}, 4, "/nowhere is no Spark installation"),
         (["--hollow", "--no-tls", "true"], {"SPARK_CONF_DIR": "/nowhere"}, 3, "/nowhere cannot be copied"),
+        (["--hollow", "--record", "tests"], {}, 2, "tests cannot be written: File exists"),
         (["--cluster", "tests/entrypoints/cluster/stages.yaml"], {}, 3, "stages.yaml:1: stages: expected"),
         (["--hollow", "--nodes", "2", "--cluster", "tests/entrypoints/cluster/stages.yaml"], {}, 2, "not --nodes"),
         (["--hollow", "--cluster", "/nowhere"], {}, 3, "/nowhere: cannot be read"),
