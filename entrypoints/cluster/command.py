@@ -31,6 +31,11 @@ from podtide.entrypoints.common.output import Misused, check_streams
     metavar="FILE",
     help="Write calls, changes and watch events, as JSON lines; FILE must not be there yet.",
 )
+@click.option(
+    "--shuffle-service",
+    is_flag=True,
+    help="An external shuffle service: executors that go leave their shuffle files behind.",
+)
 @click.option("--nodes", type=click.IntRange(1, 5_000), metavar="N", help="How many nodes (1; hollow: 10).")
 @click.option(
     "--pods-per-node",
@@ -56,6 +61,8 @@ def cluster(command: tuple[str, ...], hollow: bool, **given: Any) -> int:
     cluster file that cannot be read, 4 no server or no Spark, 127 no such command, 130 interrupted.
     """
     check_streams()
+    if hollow and given["shuffle_service"]:
+        raise Misused("--shuffle-service: hollow pods shuffle nothing")
     try:
         from podtide.entrypoints.cluster.run import ClusterOptions, run_cluster  # noqa: PLC0415 - usage errors need none
     except ModuleNotFoundError as missing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from podtide.adapters.http_server.settings import NotServed
 from podtide.adapters.kubelet.hollow import HollowConfig, hollow_kubelet
 from podtide.adapters.kubelet.kubelet import KubeletConfig, process_kubelet
 from podtide.adapters.kubelet.pod_logs import PodLogs
+from podtide.adapters.kubelet.shuffle_service import NoShuffleService, shuffle_service
 from podtide.adapters.kubelet.spark_process import NoSpark, local_spark
 from podtide.adapters.kubernetes.api import ConnectionRefused, connect
 from podtide.adapters.recording.cluster_record import ClusterRecord
@@ -61,6 +62,7 @@ class ClusterOptions:
     pods_per_node: int | None = None
     cluster: str | None = None
     record: str | None = None
+    shuffle_service: bool = False
     command: tuple[str, ...] = ()
 
 
@@ -68,7 +70,7 @@ def run_cluster(options: ClusterOptions) -> int:
     """Run it to its end; returns the exit code, the program's where there is one. Raises a Refusal."""
     config = ServingConfig(port=options.port, tls=options.tls)
     with (
-        refused_as(ClusterRefused, NotServed, NoSpark, ConnectionRefused),
+        refused_as(ClusterRefused, NotServed, NoSpark, NoShuffleService, ConnectionRefused),
         refused_as(UnreadableInput, ConfDirUnreadable, FileError),
         ExitStack() as end,
     ):
@@ -81,7 +83,11 @@ def run_cluster(options: ClusterOptions) -> int:
             observers.append(begun.enter_context(_record(options.record, options.namespace)))
         cluster = end.enter_context(embedded(kubelets, options.namespace, config, _all(observers), description))
         begun.callback(_summary, tally, sys.stderr)  # after the server's end, if there was a beginning
-        conf_dir = _conf_dir(cluster)
+        served: Mapping[str, str] = {}
+        if options.shuffle_service:
+            spark = local_spark(options.command, os.environ)
+            served = end.enter_context(shuffle_service(spark, cluster.folder / "shuffle-service"))
+        conf_dir = _conf_dir(cluster, served)
         if not options.command:
             _say_what_to_paste(cluster, conf_dir, sys.stdout)
             _stay()
@@ -175,10 +181,10 @@ def _hollow(config: HollowConfig) -> Kubelets:
     return started
 
 
-def _conf_dir(cluster: EmbeddedCluster) -> Path:
+def _conf_dir(cluster: EmbeddedCluster, more: Mapping[str, str]) -> Path:
     server = cluster.server
     settings = cluster_settings(server.url, cluster.namespace, server.token, server.ca)
-    return write_conf_dir(cluster.folder / "conf", own_conf_dir(os.environ), settings)
+    return write_conf_dir(cluster.folder / "conf", own_conf_dir(os.environ), {**settings, **more})
 
 
 def _say_what_to_paste(cluster: EmbeddedCluster, conf_dir: Path, out: IO[str]) -> None:

@@ -13,6 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.live.spark_driver import spark_python
 from tests.support.project import PROJECT
 
@@ -27,6 +29,7 @@ with open(sys.argv[1], "w") as answer:
     answer.write(str(total))
 session.stop()
 """
+SHUFFLE = Path(__file__).with_name("shuffle_job.py")
 SUMS = [[rest, sum(range(rest, 1000, 3))] for rest in range(3)]
 SUMMARY = re.compile(r"podtide cluster: (\d+) pods \((.*); 2 at once\), (\d+) API calls.*, ([0-9.,]+) executor-seconds")
 
@@ -51,6 +54,22 @@ def test_a_program_with_dynamic_allocation(tmp_path: Path) -> None:
     assert "left" not in summary[2]
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("podtide-")]
     assert [pid for pid in _processes() if told["app"] in pid] == []
+
+
+@pytest.mark.parametrize(("options", "mapped"), [(["--shuffle-service"], 1_000), ([], 2_000)])
+def test_shuffle_files_outlive_their_executors(tmp_path: Path, options: list[str], mapped: int) -> None:
+    """With the service no map task runs again when all executors have gone; without it all of them do."""
+    python = spark_python()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    environment |= {"PYTHONPATH": f"{PROJECT}/.typing", "TMPDIR": str(tmp_path)}
+    environment["PATH"] = f"{Path(python).parent}:{environment['PATH']}"
+    program = ["env", "-u", "PYTHONPATH", python, str(SHUFFLE)]
+    command = [sys.executable, "-m", "podtide", "cluster", *options, "--", *program]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert json.loads(ran.stdout.splitlines()[-1]) == {"idle": 0, "jobs": [SUMS, SUMS], "mapped": mapped}
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("podtide-")]
+    assert [line for line in _processes() if str(tmp_path) in line] == []
 
 
 def test_a_program_in_cluster_mode(tmp_path: Path) -> None:
