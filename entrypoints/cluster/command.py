@@ -6,6 +6,7 @@ the local Spark. Hollow ones only tell what a pod's life would look like. No clu
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -36,6 +37,7 @@ from podtide.entrypoints.common.output import Misused, check_streams
     is_flag=True,
     help="An external shuffle service: executors that go leave their shuffle files behind.",
 )
+@click.option("--view/--no-view", default=None, help="Without COMMAND, a live view; the default on a terminal.")
 @click.option("--nodes", type=click.IntRange(1, 5_000), metavar="N", help="How many nodes (1; hollow: 10).")
 @click.option(
     "--pods-per-node",
@@ -52,7 +54,7 @@ from podtide.entrypoints.common.output import Misused, check_streams
 @click.option(
     "--tls/--no-tls", default=True, show_default=True, help="HTTPS; kubectl sends its token over HTTPS alone."
 )
-def cluster(command: tuple[str, ...], hollow: bool, **given: Any) -> int:
+def cluster(command: tuple[str, ...], hollow: bool, view: bool | None, **given: Any) -> int:
     """Run a command on a Kubernetes of its own: podtide cluster -- python job.py
 
     The command runs as it is: KUBECONFIG, and SPARK_CONF_DIR with your own conf and spark.master, say where the cluster is.
@@ -60,6 +62,8 @@ def cluster(command: tuple[str, ...], hollow: bool, **given: Any) -> int:
     happened. Without a command it stays, and prints what to paste. Exit code: the command's; 2 usage, 3 a conf or a
     cluster file that cannot be read, 4 no server or no Spark, 127 no such command, 130 interrupted.
     """
+    if view and command:
+        raise Misused("a live view is for a cluster without a command: the command has the terminal")
     check_streams()
     if hollow and given["shuffle_service"]:
         raise Misused("--shuffle-service: hollow pods shuffle nothing")
@@ -68,4 +72,5 @@ def cluster(command: tuple[str, ...], hollow: bool, **given: Any) -> int:
     except ModuleNotFoundError as missing:
         raise Misused(f"the package {missing.name} is not installed; install podtide[kubernetes]") from None
 
-    return run_cluster(ClusterOptions(command=command, hollow=hollow, **given))
+    view = sys.stdout.isatty() if view is None else view
+    return run_cluster(ClusterOptions(command=command, hollow=hollow, view=view, **given))

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, NoReturn
@@ -25,6 +25,8 @@ from podtide.adapters.kubelet.spark_process import NoSpark, local_spark
 from podtide.adapters.kubernetes.api import ConnectionRefused, connect
 from podtide.adapters.recording.cluster_record import ClusterRecord
 from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.live.cluster_frame import ClusterFrame, ClusterPicture
+from podtide.adapters.views.live.terminal import TerminalView
 from podtide.domain.api_faults.checks import hollow_problems, process_problems
 from podtide.domain.fakes.kubernetes.description import Description
 from podtide.domain.fakes.kubernetes.real_pods import uniform
@@ -37,6 +39,7 @@ from podtide.entrypoints.cluster.spark_conf_dir import (
     program_environment,
     write_conf_dir,
 )
+from podtide.entrypoints.cluster.story import ClusterStory
 from podtide.entrypoints.cluster.tally import ClusterTally
 from podtide.entrypoints.common.output import ClusterRefused, Misused, UnreadableInput, refused_as
 
@@ -51,7 +54,7 @@ HOLLOW: Final = (10, 100)
 class ClusterOptions:
     """What the command line says. ``command`` empty: stay until told to end. ``nodes``, ``pods_per_node`` None: as usual.
 
-    ``cluster``: a cluster file. ``record``: where a record goes.
+    ``cluster``: a cluster file. ``record``: where a record goes. ``view``: where there is no command.
     """
 
     namespace: str = "default"
@@ -63,6 +66,7 @@ class ClusterOptions:
     cluster: str | None = None
     record: str | None = None
     shuffle_service: bool = False
+    view: bool = False
     command: tuple[str, ...] = ()
 
 
@@ -90,13 +94,18 @@ def run_cluster(options: ClusterOptions) -> int:
         conf_dir = _conf_dir(cluster, served)
         if not options.command:
             _say_what_to_paste(cluster, conf_dir, sys.stdout)
-            _stay()
+            with _view(cluster, tally) if options.view else nullcontext():
+                _stay()
         environment = program_environment(os.environ, conf_dir, cluster.kubeconfig)
         try:
             return run_program(options.command, environment)
         except CannotStart as problem:
             print(f"podtide: {problem}", file=sys.stderr)
             return problem.code
+
+
+def _view(cluster: EmbeddedCluster, tally: ClusterTally) -> TerminalView[ClusterPicture]:
+    return TerminalView(ClusterStory(cluster, tally), ClusterFrame, sys.stdout, alternate=False)
 
 
 @contextmanager

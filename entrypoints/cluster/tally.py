@@ -107,13 +107,29 @@ class ClusterTally:
         """The summary for people."""
         pods = self.fates.total()
         fates = ", ".join(f"{number} {fate}" for fate, number in sorted(self.fates.items()))
-        refused = sum(number for status, number in self.calls.items() if status >= 400)
         parts = [
             count(pods, "pod") + (f" ({fates}; {self.running_max} at once)" if pods else ""),
-            count(self.calls.total(), "API call") + (f" ({refused} refused)" if refused else ""),
+            self._calls_part(),
             f"{self.executor_ms / 1000:,.1f} executor-seconds",
+            *self._faults_part(),
         ]
-        if self.faults:
-            kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(self.faults.items()))
-            parts.append(f"{count(self.faults.total(), 'fault')} ({kinds})")
         return ", ".join(parts)
+
+    @property
+    def calls_made(self) -> int:
+        """How many calls there were."""
+        return sum(self.calls.copy().values())
+
+    def calls_line(self) -> str:
+        """Calls and faults up to now."""
+        return ", ".join([self._calls_part(), *self._faults_part()])
+
+    def _calls_part(self) -> str:
+        calls = self.calls.copy()
+        refused = sum(number for status, number in calls.items() if status >= 400)
+        return count(calls.total(), "API call") + (f" ({refused} refused)" if refused else "")
+
+    def _faults_part(self) -> list[str]:
+        faults = self.faults.copy()
+        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(faults.items()))
+        return [f"{count(faults.total(), 'fault')} ({kinds})"] if faults else []

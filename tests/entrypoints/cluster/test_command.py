@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -112,6 +113,24 @@ def test_without_a_command_it_stays_until_it_is_told_to_end(tmp_path: Path, numb
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo terminals")
+@pytest.mark.parametrize(("options", "drawn"), [([], True), (["--no-view"], False)])
+def test_on_a_terminal_nodes_and_pods_are_drawn_below_what_is_to_be_pasted(options: list[str], drawn: bool) -> None:
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"PYTHONPATH": f"{PROJECT}/.typing", "TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
+    command = [sys.executable, "-m", "podtide", "cluster", "--hollow", "--nodes", "2", *options]
+    with subprocess.Popen(command, env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as program:
+        os.close(theirs)
+        said = b""
+        while (b"of 100 pods" if drawn else b"ends it") not in said:
+            said += os.read(ours, 65_536)
+        program.send_signal(signal.SIGINT)
+        assert program.wait(60) == 130
+    os.close(ours)
+    assert said.index(b"export KUBECONFIG=") < said.index(b"ends it")
+    assert (b"0 pods on 2 nodes" in said) is drawn
+
+
 @pytest.mark.parametrize(
     ("arguments", "environment", "code", "text"),
     [
@@ -119,6 +138,7 @@ def test_without_a_command_it_stays_until_it_is_told_to_end(tmp_path: Path, numb
         (["--", "job"], {"PATH": "/nowhere", "SPARK_HOME": ""}, 4, "no Spark was found"),
         (["--", "job"], {"SPARK_HOME": "/nowhere"}, 4, "/nowhere is no Spark installation"),
         (["--hollow", "--no-tls", "true"], {"SPARK_CONF_DIR": "/nowhere"}, 3, "/nowhere cannot be copied"),
+        (["--view", "--", "true"], {}, 2, "the command has the terminal"),
         (["--hollow", "--record", "tests"], {}, 2, "tests cannot be written: File exists"),
         (["--cluster", "tests/entrypoints/cluster/stages.yaml"], {}, 3, "stages.yaml:1: stages: expected"),
         (["--hollow", "--nodes", "2", "--cluster", "tests/entrypoints/cluster/stages.yaml"], {}, 2, "not --nodes"),
