@@ -22,18 +22,15 @@ from podtide.adapters.kubelet.pod_facts import Pod
 from podtide.adapters.kubelet.pod_life import PodLife
 from podtide.adapters.kubelet.pod_logs import PodLogs
 from podtide.adapters.kubelet.pod_status import now_text
+from podtide.adapters.kubelet.pod_watch import AGAIN_S, PodWatch
 from podtide.adapters.kubelet.processes import over_limit
 from podtide.adapters.kubelet.spark_process import LocalSpark
-from podtide.adapters.kubernetes.api import JSON, MERGE_PATCH, ApiAnswer, ApiClient, Stream, Unreachable
+from podtide.adapters.kubernetes.api import JSON, MERGE_PATCH, ApiAnswer, ApiClient, Unreachable
 
-WATCH_S: Final = 240
 MEMORY_LOOK_S: Final = 1.0
 """How often the memory of processes is looked at, and which claims are gone."""
 
 BACK_OFF_S: Final = 10.0
-
-AGAIN_S: Final = 0.2
-"""How long after a broken watch the next one begins."""
 
 END_S: Final = 10.0
 
@@ -42,9 +39,8 @@ END_S: Final = 10.0
 class KubeletConfig:
     """``folder``: local directories of pods. ``pods_per_node``: pods that run at once on each of the ``nodes``.
 
-    ``kubeconfig``: for pods, in the place of a service account. ``start_delay_s``: from the room for a pod to its start.
-    ``back_off_s``: before a container is begun again for the second time; it doubles. ``say``: takes what goes wrong, in
-    one line.
+    ``kubeconfig``: for pods, in the place of a service account. ``back_off_s``: before a container is begun again for the
+    second time; it doubles. ``say``: takes what goes wrong, in one line.
     """
 
     namespace: str
@@ -52,7 +48,6 @@ class KubeletConfig:
     nodes: int = 1
     pods_per_node: int = 4
     node_prefix: str = "node"
-    start_delay_s: float = 0.0
     back_off_s: float = BACK_OFF_S
     logs: PodLogs | None = None
     kubeconfig: Path | None = None
@@ -60,18 +55,9 @@ class KubeletConfig:
 
 
 @contextmanager
-def hollow_kubelet(api: ApiClient, config: KubeletConfig) -> Iterator[Kubelet]:
-    """Kubelets whose pods run nothing: Running until they are deleted."""
-    yield from _running(Kubelet(api, config, None))
-
-
-@contextmanager
 def process_kubelet(api: ApiClient, config: KubeletConfig, spark: LocalSpark) -> Iterator[Kubelet]:
     """Kubelets that run pods as processes, with a local Spark as the image. What cannot be run fails, and says why."""
-    yield from _running(Kubelet(api, config, spark))
-
-
-def _running(kubelet: Kubelet) -> Iterator[Kubelet]:
+    kubelet = Kubelet(api, config, spark)
     kubelet.start()
     try:
         yield kubelet
@@ -82,10 +68,9 @@ def _running(kubelet: Kubelet) -> Iterator[Kubelet]:
 class Kubelet:
     """Kubelets under way. ``started``: pods in the order in which they began; ``exits``: exit codes by pod."""
 
-    def __init__(self, api: ApiClient, config: KubeletConfig, spark: LocalSpark | None) -> None:
+    def __init__(self, api: ApiClient, config: KubeletConfig, spark: LocalSpark) -> None:
         self.folder = config.folder
         self.spark = spark
-        self.start_delay_s = config.start_delay_s
         self.back_off_s = config.back_off_s
         self.kubeconfig = config.kubeconfig
         self.logs = config.logs or PodLogs(config.folder)
@@ -101,10 +86,11 @@ class Kubelet:
         self._waiting: dict[str, Pod] = {}
         self._load: Counter[str] = Counter({f"{config.node_prefix}-{i}": 0 for i in range(config.nodes)})
         self._addresses = deque(range(2, 2 + self._room * 2 + 2))
-        self._made = 0
         self._ending = threading.Event()
-        self._stream: Stream | None = None
-        self._watching = threading.Thread(target=self._watch, name="podtide-kubelet", daemon=True)
+        self._watch = PodWatch(api, config.namespace, config.say)
+        self._watching = threading.Thread(
+            target=self._watch.run, args=(self._take,), name="podtide-kubelet", daemon=True
+        )
         self._measuring = threading.Thread(target=self._measure, name="podtide-kubelet-memory", daemon=True)
 
     @property
@@ -117,14 +103,12 @@ class Kubelet:
         for node in self._load:
             _make_node(self._api, node, self._config.pods_per_node)
         self._watching.start()
-        if self.spark is not None:
-            self._measuring.start()
+        self._measuring.start()
 
     def stop(self) -> None:
         """End every process and the watch. Pods stay as they are."""
         self._ending.set()
-        if (stream := self._stream) is not None:
-            stream.close()
+        self._watch.stop()
         with self._lock:
             self._waiting.clear()
             lives = list(self._lives.values())
@@ -133,8 +117,7 @@ class Kubelet:
         for life in lives:
             life.thread.join(END_S)
         self._watching.join(END_S)
-        if self.spark is not None:
-            self._measuring.join(END_S)
+        self._measuring.join(END_S)
 
     def running(self) -> int:
         """How many pods run now."""
@@ -154,43 +137,7 @@ class Kubelet:
                 processes[pid].kill(out_of_memory=True)
             self.claims.sweep()
 
-    # the watch
-
-    def _watch(self) -> None:
-        while not self._ending.is_set():
-            try:
-                for kind, pod in self._seen():
-                    self._take(kind, pod)
-            except (Unreachable, ValueError) as problem:
-                if not self._ending.is_set():
-                    self._config.say(f"watch again: {problem}")
-                    self._ending.wait(AGAIN_S)
-
-    def _seen(self) -> Iterator[tuple[str, Pod]]:
-        listed = self._api.call("list", "pods", self._path)
-        if not listed.ok:
-            raise ValueError(f"list of pods: {listed.status}")
-        document = json.loads(listed.body)
-        there = {pod["metadata"]["uid"] for pod in document["items"]}
-        for uid in (*self._lives, *self._waiting):
-            if uid not in there:
-                yield "DELETED", {"metadata": {"uid": uid}}
-        for pod in sorted(document["items"], key=lambda pod: pod["metadata"]["creationTimestamp"]):
-            yield "ADDED", pod
-        version = document["metadata"]["resourceVersion"]
-        query = [("watch", "1"), ("resourceVersion", version), ("timeoutSeconds", str(WATCH_S))]
-        self._stream = self._api.stream("pods", self._path, query=query, silence_s=WATCH_S + 10)
-        if self._ending.is_set():  # it was told to end before there was a stream to close
-            self._stream.close()
-            return
-        rest = b""
-        for chunk in self._stream.chunks():
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in filter(None, lines):
-                event = json.loads(line)
-                if event["type"] == "ERROR":
-                    return
-                yield event["type"], event["object"]
+    # what is seen
 
     def _take(self, kind: str, pod: Pod) -> None:
         metadata = pod["metadata"]
@@ -219,13 +166,10 @@ class Kubelet:
                 return
             uid = next(iter(self._waiting))
             self._load[node] += 1
-            self._made += 1
             life = self._lives[uid] = PodLife(self, self._waiting.pop(uid), node, self._address())
             life.thread.start()
 
     def _address(self) -> str:
-        if self.spark is None:
-            return f"10.{self._made >> 16 & 255}.{self._made >> 8 & 255}.{self._made & 255}"
         if sys.platform != "linux":
             return "127.0.0.1"
         # The one that was not used for the longest time: the ports of one that just ended may still be taken.

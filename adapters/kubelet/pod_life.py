@@ -37,9 +37,7 @@ from podtide.adapters.kubelet.pod_status import (
     now_text,
     pod_status,
     refused_status,
-    running,
     same_but_times,
-    terminated,
 )
 from podtide.adapters.kubelet.sandbox import ContainerStart, refuse_left_out, sandbox
 from podtide.adapters.kubelet.sources import CLAIMS, CONFIG_MAPS, SECRETS, Data, PodSources, data_of, sources_of
@@ -59,8 +57,7 @@ class PodCalls(Protocol):
     folder: Path
     logs: PodLogs
     claims: ClaimFolders
-    spark: LocalSpark | None
-    start_delay_s: float
+    spark: LocalSpark
     back_off_s: float
     kubeconfig: Path | None
 
@@ -154,7 +151,7 @@ class PodLife:
         code: int | None = None
         try:
             # An unscheduled pod that is deleted is gone at once.
-            if self._deleted.wait(self._calls.start_delay_s) or not self._calls.bind(self.name, self.node):
+            if self._deleted.is_set() or not self._calls.bind(self.name, self.node):
                 return
             code = self._run()
         finally:
@@ -169,8 +166,6 @@ class PodLife:
 
     def _run(self) -> int | None:
         """From the start to the terminal phase; the exit code, None if nobody is to hear of the end."""
-        if self._calls.spark is None:
-            return self._run_hollow()
         try:
             if not self._prepare(self._calls.spark):
                 return TERMINATED
@@ -196,21 +191,6 @@ class PodLife:
                     self._deadline = time.monotonic() + self._grace_s
                 case _:
                     return None
-
-    def _run_hollow(self) -> int | None:
-        self._begin_to_run()
-        running_since = running(now_text())
-        self._report_hollow(RUNNING, running_since)
-        if self._news.get() != "deleted":
-            return None
-        self._report_hollow(FAILED, terminated(TERMINATED, "Error", running_since["running"]["startedAt"]))
-        return TERMINATED
-
-    def _report_hollow(self, phase: str, state: dict[str, Any]) -> None:
-        reports = tuple(ContainerReport(one.spec, state) for one in self.containers if not one.init)
-        over = terminated(0, "Completed", self._started)
-        inits = tuple(ContainerReport(one.spec, over, done=True) for one in self.containers if one.init)
-        self._calls.status(self.name, self.uid, pod_status(PodReport(phase, self._ip, self._started, inits, reports)))
 
     def _begin_to_run(self) -> None:
         self._phase, self.runs = RUNNING, True

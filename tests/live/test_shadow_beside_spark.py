@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from podtide.adapters.kubelet.kubelet import KubeletConfig, hollow_kubelet
+from podtide.adapters.kubelet.hollow import HollowConfig, hollow_kubelet
+from podtide.domain.fakes.kubernetes.real_pods import uniform
 from scripts import shadow_truth
 from tests.live.cluster import Cluster
 from tests.live.real_run import Run, replays
@@ -46,7 +47,7 @@ def compared(run: Run, driver: SparkDriver) -> shadow_truth.Compared:
 def test_hollow_pods(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     python = spark_python()
     conf = {**DYNAMIC, "spark.dynamicAllocation.maxExecutors": "12", "spark.kubernetes.allocation.batch.size": "3"}
-    config = KubeletConfig(namespace, tmp_path / "kubelet", pods_per_node=8, start_delay_s=0.3)
+    config = HollowConfig(namespace, uniform(1, 8, start_ms=300))
     kubelets = hollow_kubelet(cluster.api(), config)
     with (
         kubelets,

@@ -11,7 +11,7 @@ from typing import Any
 
 from podtide.adapters.api_server.serving import serving
 from podtide.adapters.clock import SystemClock
-from podtide.adapters.kubelet.kubelet import Kubelet, KubeletConfig, hollow_kubelet, process_kubelet
+from podtide.adapters.kubelet.kubelet import Kubelet, KubeletConfig, process_kubelet
 from podtide.adapters.kubelet.pod_logs import PodLogs
 from podtide.adapters.kubelet.spark_process import LocalSpark
 from podtide.adapters.kubernetes.api import KubernetesApi, connect
@@ -91,7 +91,7 @@ class Played:
 
 @contextmanager
 def played(
-    folder: Path, spark: LocalSpark | None, *, room: int = 4, nodes: int = 1, back_off_s: float = 10
+    folder: Path, spark: LocalSpark, *, room: int = 4, nodes: int = 1, back_off_s: float = 10
 ) -> Iterator[Played]:
     logs = PodLogs(folder / "kubelet")
     with serving(begin(ApiConfig(), SystemClock().now()), logs=logs) as server:
@@ -99,7 +99,9 @@ def played(
         config = KubeletConfig(
             "default", logs.folder, nodes, room, back_off_s=back_off_s, logs=logs, kubeconfig=folder / "kubeconfig"
         )
-        with closing(connect(kubeconfig)) as api, closing(connect(kubeconfig)) as own:
-            kubelets = hollow_kubelet(own, config) if spark is None else process_kubelet(own, config, spark)
-            with kubelets as kubelet:
-                yield Played(api, kubelet)
+        with (
+            closing(connect(kubeconfig)) as api,
+            closing(connect(kubeconfig)) as own,
+            process_kubelet(own, config, spark) as kubelet,
+        ):
+            yield Played(api, kubelet)

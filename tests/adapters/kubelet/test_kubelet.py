@@ -1,4 +1,4 @@
-"""Kubelets on the embedded API server: lives of pods, hollow and as processes of a Spark whose java is a shell script."""
+"""Kubelets on the embedded API server: lives of pods, as processes of a Spark whose java is a shell script."""
 
 from __future__ import annotations
 
@@ -48,23 +48,10 @@ def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalSpark:
     return LocalSpark(tmp_path / "spark")
 
 
-def test_a_hollow_pod_runs_until_it_is_deleted(tmp_path: Path) -> None:
-    with played(tmp_path, None) as play:
-        play.create("one")
-        play.reaches("one", "Running")
-        pod = play.pod("one")
-        assert pod["spec"]["nodeName"] == "node-0"
-        assert pod["status"]["podIP"].startswith("10.")
-        assert [row["ready"] for row in pod["status"]["containerStatuses"]] == [True]
-        play.delete("one", 30)
-        play.reaches("one", "gone")
-        assert play.kubelet.exits == {"one": 143}
-
-
-def test_pods_wait_for_room_and_are_spread(tmp_path: Path) -> None:
-    with played(tmp_path, None, room=2, nodes=2) as play:
+def test_pods_wait_for_room_and_are_spread(tmp_path: Path, spark: LocalSpark) -> None:
+    with played(tmp_path, spark, room=2, nodes=2) as play:
         for number in range(6):
-            play.create(f"pod-{number}")
+            play.create(f"pod-{number}", containers=[play.shell("main", "exec sleep 600")])
         until(lambda: play.kubelet.running() == 4, 20, every_s=0.01)
         nodes = [play.pod(f"pod-{number}")["spec"].get("nodeName") for number in range(6)]
         assert nodes == ["node-0", "node-1", "node-0", "node-1", None, None]
