@@ -5,8 +5,7 @@ which ends after the others. Then all containers run together. What ends is begu
 pod has ended when all its containers have, its sidecars apart: they are stopped then, the last one first.
 
 A deleted pod gets what a kubelet gives it: for each container its preStop hook, SIGTERM and, at the end of the grace,
-SIGKILL; then a terminal phase, and the last delete with grace 0. A pod that cannot be run ends as Failed and says why. A
-hollow pod has no processes: it runs until it is deleted.
+SIGKILL; then a terminal phase, and the last delete with grace 0. A pod that cannot be run ends as Failed and says why.
 """
 
 from __future__ import annotations
