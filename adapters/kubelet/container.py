@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from podtide.adapters.kubelet.pod_facts import Pod
 from podtide.adapters.kubelet.pod_logs import PodLogs
 from podtide.adapters.kubelet.pod_status import BACK_OFF, WAITING, ContainerReport, State, now_text, running, terminated
-from podtide.adapters.kubelet.processes import begin_session, kill_rest, kill_session
+from podtide.adapters.kubelet.processes import begin_session, kill_rest, kill_session, stop_session
 from podtide.adapters.kubelet.sandbox import ContainerStart
 from podtide.adapters.kubelet.spark_process import decommissions
 from podtide.domain.jvm.quantities import parse_quantity
@@ -189,6 +189,12 @@ class Container:
             self._hook = None
 
     # by anybody
+
+    def pause(self, stopped: bool) -> None:
+        """Have its processes stand still, or go on."""
+        process = self.process
+        if process is not None and process.poll() is None:
+            stop_session(process.pid, stopped=stopped)
 
     def kill(self, *, out_of_memory: bool = False) -> bool:
         """SIGKILL to all its processes. Whether there was one."""

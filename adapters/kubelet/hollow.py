@@ -15,26 +15,24 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any, Final, TypeAlias
 from zlib import crc32
 
 from podtide.adapters.clock import Clock, SystemClock
+from podtide.adapters.kubelet.led_pods import NodeCall, closing_call, grace_left_s, node_calls, seen_pod
+from podtide.adapters.kubelet.pod_status import now_text
 from podtide.adapters.kubelet.pod_watch import AGAIN_S, Pod, PodWatch
 from podtide.adapters.kubernetes.api import JSON, MERGE_PATCH, ApiClient, Unreachable
 from podtide.domain.fakes.kubernetes import real_pods
 from podtide.domain.fakes.kubernetes.cluster import KubernetesCluster, due
-from podtide.domain.fakes.kubernetes.description import Description, PodShape
+from podtide.domain.fakes.kubernetes.description import Description
 from podtide.domain.fakes.kubernetes.real_pods import Decision, PodSight
-from podtide.domain.jvm.quantities import parse_quantity
-from podtide.domain.protocol.pods import PROFILE_LABEL, RUNNING, TERMINATED, ContainerState, PodManifest
+from podtide.domain.protocol.pods import RUNNING, TERMINATED, ContainerState, PodManifest
 
 WORKERS: Final = 8
 END_S: Final = 10.0
 _WAIT_MAX_S: Final = 3_600.0
-_DAY_S: Final = 86_400
-_MIB: Final = 1 << 20
+NODES: Final = "/api/v1/nodes"
 
 Job: TypeAlias = Callable[[], None]
 
@@ -113,7 +111,7 @@ class HollowKubelet:
         self._cluster, decisions = real_pods.begin(self._config.description, self._config.clock.now())
         for decision in decisions:
             if isinstance(decision, real_pods.NodeJoined):
-                self._make_node(decision)
+                self._node(*node_calls(decision))
         for thread in self._threads:
             thread.start()
 
@@ -175,8 +173,7 @@ class HollowKubelet:
             number = self._addresses
             ip = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
             self._pods[uid] = _LedPod(pod, ip)
-            restarts = pod["spec"].get("restartPolicy", "Always") == "Always"
-            return [real_pods.PodSeen(uid, _profile(metadata), shape_of(pod), restarts)]
+            return [seen_pod(pod)]
         row.pod = pod
         if deleted and not row.deleted:
             row.deleted = True
@@ -198,12 +195,11 @@ class HollowKubelet:
                     name, uid = row.name, decision.uid
                     self._later(uid, lambda: self._delete(name, uid, 0))
             case real_pods.NodeJoined():
-                self._later(decision.name, lambda: self._make_node(decision))
+                self._later(decision.name, lambda: self._node(*node_calls(decision)))
             case real_pods.NodeClosed():
-                closed = {"spec": {"unschedulable": True}}
-                self._later(decision.name, lambda: self._node("patch", decision.name, closed, MERGE_PATCH))
+                self._later(decision.name, lambda: self._node(closing_call(decision.name)))
             case real_pods.NodeLost():
-                self._later(decision.name, lambda: self._node("delete", decision.name))
+                self._later(decision.name, lambda: self._node(NodeCall("delete", f"/{decision.name}")))
             case real_pods.PodHung():
                 pass  # nothing is to be seen of it
 
@@ -216,7 +212,7 @@ class HollowKubelet:
             row.node = manifest.node
             self._later(uid, lambda: self._bind(name, row.node))
         elif not manifest.node and manifest.deleted_at is None and row.shown == 2:
-            waiting = {"conditions": [_UNSCHEDULABLE | {"lastTransitionTime": _text()}]}
+            waiting = {"conditions": [_UNSCHEDULABLE | {"lastTransitionTime": now_text()}]}
             self._later(uid, lambda: self._status(name, uid, waiting))
         if before is None or manifest.phase != before.phase or manifest.containers != before.containers:
             state = manifest.containers[0].state if manifest.containers else None
@@ -228,8 +224,8 @@ class HollowKubelet:
                 self._later(uid, lambda: self._status(name, uid, status))
         if manifest.deleted_at is not None and not row.deleted:
             row.deleted = True
-            left_s = _seconds(manifest.deleted_at) - now // 1000
-            self._later(uid, lambda: self._delete(name, uid, None if left_s > _DAY_S else max(1, left_s)))
+            grace_s = grace_left_s(manifest.deleted_at, now)
+            self._later(uid, lambda: self._delete(name, uid, grace_s))
 
     # calls
 
@@ -256,21 +252,9 @@ class HollowKubelet:
             body["gracePeriodSeconds"] = grace_s
         self._call("delete", "pods", f"{self._path}/{pod}", body)
 
-    def _make_node(self, node: real_pods.NodeJoined) -> None:
-        """A node must exist, or the garbage collection of pods takes the pods that are bound to it."""
-        labels = {"kubernetes.io/hostname": node.name}
-        made = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name, "labels": labels}}
-        self._call("create", "nodes", "/api/v1/nodes", made)
-        room = {"cpu": f"{node.cpu_millis}m", "memory": f"{node.memory_mib}Mi", "pods": str(node.pods)}
-        ready = {
-            "type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": _text(),
-            "lastHeartbeatTime": _text(),
-        }  # fmt: skip
-        status = {"status": {"capacity": room, "allocatable": room, "conditions": [ready]}}
-        self._node("patch", f"{node.name}/status", status, MERGE_PATCH)
-
-    def _node(self, verb: str, path: str, body: Mapping[str, Any] | None = None, content: str = JSON) -> None:
-        self._call(verb, "nodes", f"/api/v1/nodes/{path}", body, content)
+    def _node(self, *calls: NodeCall) -> None:
+        for call in calls:
+            self._call(call.verb, "nodes", NODES + call.path, call.body, call.content)
 
     def _call(
         self, verb: str, resource: str, path: str, body: Mapping[str, Any] | None = None, content: str = JSON
@@ -308,13 +292,13 @@ def status_of(pod: Pod, manifest: PodManifest, ip: str, restarts: int) -> dict[s
         {
             "type": name,
             "status": "True" if name in {"Initialized", "PodScheduled"} else up,
-            "lastTransitionTime": _text(),
+            "lastTransitionTime": now_text(),
         }
         for name in names
     ]
     status: dict[str, Any] = {"phase": manifest.phase, "conditions": conditions}
     if runs:
-        status |= {"hostIP": "127.0.0.1", "podIP": ip, "startTime": (state and state.started_at) or _text()}
+        status |= {"hostIP": "127.0.0.1", "podIP": ip, "startTime": (state and state.started_at) or now_text()}
     status |= {key: text for key in ("reason", "message") if (text := getattr(manifest, key)) is not None}
     if state is not None:
         status["containerStatuses"] = [
@@ -333,27 +317,3 @@ def _state(state: ContainerState) -> dict[str, Any]:
         "finishedAt": state.finished_at,
     }  # fmt: skip
     return {state.kind or "waiting": {key: value for key, value in told.items() if value is not None}}
-
-
-def shape_of(pod: Pod) -> PodShape:
-    """What a pod requests: the sums over its containers."""
-    requests = [(one.get("resources") or {}).get("requests") or {} for one in pod["spec"]["containers"]]
-    sums = [
-        sum((parse_quantity(str(one.get(key, 0))) or Decimal(0) for one in requests), Decimal(0))
-        for key in ("cpu", "memory")
-    ]
-    return PodShape(max(1, int(sums[0] * 1000)), max(1, -(-int(sums[1]) // _MIB)))
-
-
-def _profile(metadata: Mapping[str, Any]) -> int:
-    text = str((metadata.get("labels") or {}).get(PROFILE_LABEL, "0"))
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-
-
-def _seconds(text: str) -> int:
-    return int(datetime.fromisoformat(text).timestamp())
-
-
-def _text() -> str:
-    """The time as Kubernetes writes it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

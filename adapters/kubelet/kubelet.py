@@ -1,32 +1,42 @@
 """The kubelets of one namespace: they watch its pods, bind them where there is room, and lead each through its life.
 
-They are scheduler and kubelets in one, for all nodes, and an ordinary client of whatever API server there is. A pod waits as
-Pending while no node has room, in the order of creation. An executor that is a process has a loopback address of its own, so
-that each has its own ports (on Linux; elsewhere there is only 127.0.0.1).
+They are scheduler and kubelets in one, for all nodes, and an ordinary client of whatever API server there is. Where a pod
+runs and when, and what befalls its process and its node, is decided by the fake cluster (``real_pods``): a process may be
+killed or stand still, a node go with all that runs on it. How a process lives otherwise, it decides itself. A pod has a
+loopback address of its own, so that each has its own ports (on Linux; elsewhere there is only 127.0.0.1).
 """
 
 from __future__ import annotations
 
 import json
+import queue
 import sys
 import threading
-from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubelet.claims import ClaimFolders, Document
+from podtide.adapters.kubelet.led_pods import NodeCall, closing_call, grace_left_s, node_calls, seen_pod
 from podtide.adapters.kubelet.pod_facts import Pod
 from podtide.adapters.kubelet.pod_life import PodLife
 from podtide.adapters.kubelet.pod_logs import PodLogs
-from podtide.adapters.kubelet.pod_status import now_text
 from podtide.adapters.kubelet.pod_watch import AGAIN_S, PodWatch
 from podtide.adapters.kubelet.processes import over_limit
 from podtide.adapters.kubelet.spark_process import LocalSpark
 from podtide.adapters.kubernetes.api import JSON, MERGE_PATCH, ApiAnswer, ApiClient, Unreachable
+from podtide.domain.fakes.kubernetes import real_pods
+from podtide.domain.fakes.kubernetes.cluster import due
+from podtide.domain.fakes.kubernetes.description import Description
+from podtide.domain.fakes.kubernetes.real_pods import Decision, PodSight, uniform
+from podtide.domain.protocol.pods import PodManifest
 
+NODES: Final = "/api/v1/nodes"
+ADDRESSES: Final = 60_000
+WAIT_MAX_S: Final = 3_600.0
 MEMORY_LOOK_S: Final = 1.0
 """How often the memory of processes is looked at, and which claims are gone."""
 
@@ -34,10 +44,12 @@ BACK_OFF_S: Final = 10.0
 
 END_S: Final = 10.0
 
+Job: TypeAlias = Callable[[], None]
+
 
 @dataclass(frozen=True)
 class KubeletConfig:
-    """``folder``: local directories of pods. ``pods_per_node``: pods that run at once on each of the ``nodes``.
+    """``folder``: local directories of pods. ``description``: nodes, their room, and what befalls nodes and processes.
 
     ``kubeconfig``: for pods, in the place of a service account. ``back_off_s``: before a container is begun again for the
     second time; it doubles. ``say``: takes what goes wrong, in one line.
@@ -45,9 +57,7 @@ class KubeletConfig:
 
     namespace: str
     folder: Path
-    nodes: int = 1
-    pods_per_node: int = 4
-    node_prefix: str = "node"
+    description: Description = field(default_factory=lambda: uniform(1, 4))
     back_off_s: float = BACK_OFF_S
     logs: PodLogs | None = None
     kubeconfig: Path | None = None
@@ -84,31 +94,41 @@ class Kubelet:
         self._lock = threading.Lock()
         self._lives: dict[str, PodLife] = {}
         self._waiting: dict[str, Pod] = {}
-        self._load: Counter[str] = Counter({f"{config.node_prefix}-{i}": 0 for i in range(config.nodes)})
-        self._addresses = deque(range(2, 2 + self._room * 2 + 2))
+        self._lost: dict[str, str] = {}
+        self._made = 0
         self._ending = threading.Event()
         self._watch = PodWatch(api, config.namespace, config.say)
+        self._clock = SystemClock()
+        self._cluster, decisions = real_pods.begin(config.description, self._clock.now())
+        self._nodes = [one for one in decisions if isinstance(one, real_pods.NodeJoined)]
+        self._sooner = threading.Event()
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._watching = threading.Thread(
             target=self._watch.run, args=(self._take,), name="podtide-kubelet", daemon=True
         )
+        self._timing = threading.Thread(target=self._keep_time, name="podtide-kubelet-time", daemon=True)
+        self._calling = threading.Thread(target=self._work, name="podtide-kubelet-call", daemon=True)
         self._measuring = threading.Thread(target=self._measure, name="podtide-kubelet-memory", daemon=True)
-
-    @property
-    def _room(self) -> int:
-        return self._config.nodes * self._config.pods_per_node
 
     def start(self) -> None:
         """Make the nodes and begin to watch. Raises Unreachable."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        for node in self._load:
-            _make_node(self._api, node, self._config.pods_per_node)
-        self._watching.start()
-        self._measuring.start()
+        for node in self._nodes:
+            for call in node_calls(node):
+                sent = json.dumps(call.body).encode()
+                self._api.call(call.verb, "nodes", NODES + call.path, body=sent, content_type=call.content)
+        for thread in self._threads():
+            thread.start()
+
+    def _threads(self) -> tuple[threading.Thread, ...]:
+        return self._watching, self._timing, self._calling, self._measuring
 
     def stop(self) -> None:
         """End every process and the watch. Pods stay as they are."""
         self._ending.set()
         self._watch.stop()
+        self._sooner.set()
+        self._jobs.put(None)
         with self._lock:
             self._waiting.clear()
             lives = list(self._lives.values())
@@ -116,8 +136,8 @@ class Kubelet:
             life.give_up()
         for life in lives:
             life.thread.join(END_S)
-        self._watching.join(END_S)
-        self._measuring.join(END_S)
+        for thread in self._threads():
+            thread.join(END_S)
 
     def running(self) -> int:
         """How many pods run now."""
@@ -137,7 +157,7 @@ class Kubelet:
                 processes[pid].kill(out_of_memory=True)
             self.claims.sweep()
 
-    # what is seen
+    # what is seen, and decided
 
     def _take(self, kind: str, pod: Pod) -> None:
         metadata = pod["metadata"]
@@ -145,36 +165,97 @@ class Kubelet:
         with self._lock:
             life = self._lives.get(uid)
             if kind == "DELETED":
-                self._waiting.pop(uid, None)
+                self._lost.pop(uid, None)
                 if life is not None:
                     life.gone()
                     del self._lives[uid]
+                if self._waiting.pop(uid, None) is not None or life is not None:
+                    self._lead(real_pods.PodVanished(uid))
             elif life is None:
+                if uid in self._lost:  # its node is gone, and its process with it
+                    return
                 if pod["status"].get("phase") != "Pending" or metadata.get("deletionTimestamp"):
-                    self._waiting.pop(uid, None)  # or of a kubelet before this one
-                else:
+                    if self._waiting.pop(uid, None) is not None:  # else of a kubelet before this one
+                        self._lead(real_pods.PodVanished(uid))
+                elif uid not in self._waiting:
                     self._waiting[uid] = pod
-                    self._fill()
+                    self._lead(seen_pod(pod))
             elif metadata.get("deletionTimestamp"):
                 life.delete(float(metadata.get("deletionGracePeriodSeconds") or 0))
 
-    def _fill(self) -> None:
-        """Begin lives while there is room; called under the lock."""
-        while self._waiting and not self._ending.is_set():
-            node = min(self._load, key=lambda name: self._load[name])
-            if self._load[node] >= self._config.pods_per_node:
-                return
-            uid = next(iter(self._waiting))
-            self._load[node] += 1
-            life = self._lives[uid] = PodLife(self, self._waiting.pop(uid), node, self._address())
-            life.thread.start()
+    def _keep_time(self) -> None:
+        while not self._ending.is_set():
+            with self._lock:
+                self._lead()
+                wait_ms = due(self._cluster) - self._clock.now()
+            self._sooner.wait(min(max(wait_ms / 1000, 0.0), WAIT_MAX_S))
+            self._sooner.clear()
+
+    def _lead(self, *sights: PodSight) -> None:
+        """Decide, and do it; called under the lock."""
+        if self._ending.is_set():
+            return
+        before = due(self._cluster)
+        now = max(self._cluster.now, self._clock.now())
+        self._cluster, decisions = real_pods.lead(self._cluster, sights, now)
+        for decision in decisions:
+            self._act(decision, now)
+        if due(self._cluster) < before:
+            self._sooner.set()
+
+    def _act(self, decision: Decision, now: int) -> None:
+        match decision:
+            case real_pods.PodShown():
+                self._show(decision.uid, decision.manifest, now)
+            case real_pods.PodHung():
+                if (life := self._lives.get(decision.uid)) is not None:
+                    life.pause(decision.hangs)
+            case real_pods.PodRemoved():
+                if (name := self._lost.get(decision.uid)) is not None:
+                    uid = decision.uid
+                    self._jobs.put(lambda: self.status(name, uid, {"phase": "Failed", "reason": "NodeLost"}))
+                    self._jobs.put(lambda: self.delete(name, uid))
+            case real_pods.NodeJoined():
+                self._call_later(*node_calls(decision))
+            case real_pods.NodeClosed():
+                self._call_later(closing_call(decision.name))
+            case real_pods.NodeLost():
+                for uid, life in list(self._lives.items()):
+                    if life.node == decision.name:
+                        self._lost[uid] = life.name
+                        del self._lives[uid]
+                        life.give_up()
+                self._call_later(NodeCall("delete", f"/{decision.name}"))
+
+    def _show(self, uid: str, manifest: PodManifest, now: int) -> None:
+        life = self._lives.get(uid)
+        if life is None:
+            if manifest.phase == "Running" and manifest.node and (pod := self._waiting.pop(uid, None)) is not None:
+                self._made += 1
+                life = self._lives[uid] = PodLife(self, pod, manifest.node, self._address())
+                life.thread.start()
+        elif manifest.deleted_at is not None:
+            name, grace_s = life.name, grace_left_s(manifest.deleted_at, now)
+            self._jobs.put(lambda: self.delete(name, uid, grace_s))
+        elif manifest.phase == "Failed":
+            life.crash()
+
+    def _call_later(self, *calls: NodeCall) -> None:
+        def made() -> None:
+            for call in calls:
+                self._call(call.verb, "nodes", NODES + call.path, call.body, call.content)
+
+        self._jobs.put(made)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None and not self._ending.is_set():
+            job()
 
     def _address(self) -> str:
         if sys.platform != "linux":
             return "127.0.0.1"
-        # The one that was not used for the longest time: the ports of one that just ended may still be taken.
-        number = self._addresses.popleft()
-        self._addresses.append(number)
+        # One that was not used for a long time: the ports of one that just ended may still be taken.
+        number = 2 + self._made % ADDRESSES
         return f"127.0.{number >> 8 & 255}.{number & 255}"
 
     # for the lives of pods
@@ -191,10 +272,10 @@ class Kubelet:
     def ended(self, life: PodLife, code: int | None) -> None:
         """A pod needs its room no more."""
         with self._lock:
-            self._load[life.node] -= 1
             if code is not None:
                 self.exits[life.name] = code
-            self._fill()
+            if life.uid not in self._lost:
+                self._lead(real_pods.PodVanished(life.uid) if code is None else real_pods.PodExited(life.uid, code))
 
     def bind(self, pod: str, node: str) -> bool:
         """Put a pod on a node."""
@@ -208,9 +289,11 @@ class Kubelet:
         body = {"metadata": {"uid": uid}, "status": status}
         self._call("patch", "pods", f"{self._path}/{pod}/status", body, MERGE_PATCH)
 
-    def delete(self, pod: str, uid: str) -> None:
-        """The last delete of a pod that was deleted."""
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
+    def delete(self, pod: str, uid: str, grace_s: int | None = 0) -> None:
+        """Delete a pod: for the last time, or with a grace (None: its own)."""
+        body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        if grace_s is not None:
+            body["gracePeriodSeconds"] = grace_s
         self._call("delete", "pods", f"{self._path}/{pod}", body)
 
     def document(self, resource: str, name: str) -> Document | None:
@@ -236,18 +319,3 @@ class Kubelet:
                     return answer
             self._ending.wait(AGAIN_S)
         return None
-
-
-def _make_node(api: ApiClient, name: str, pods: int) -> None:
-    """A node must exist, or the garbage collection of pods takes the pods that are bound to it."""
-    labels = {"kubernetes.io/hostname": name}
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
-    api.call("create", "nodes", "/api/v1/nodes", body=json.dumps(node).encode())
-    room = {"cpu": "1000", "memory": "4Ti", "pods": str(pods)}
-    ready = {
-        "type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": now_text(),
-        "lastHeartbeatTime": now_text(),
-    }  # fmt: skip
-    status = {"status": {"capacity": room, "allocatable": room, "conditions": [ready]}}
-    path = f"/api/v1/nodes/{name}/status"
-    api.call("patch", "nodes", path, body=json.dumps(status).encode(), content_type=MERGE_PATCH)

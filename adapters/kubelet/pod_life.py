@@ -144,6 +144,11 @@ class PodLife:
         named = spark_container(self._pod)
         return any(one.kill() for one in self.containers if named is not None and one.name == named["name"])
 
+    def pause(self, stopped: bool) -> None:
+        """Have its processes stand still, or go on."""
+        for container in self.containers:
+            container.pause(stopped)
+
     # inside
 
     def _live(self) -> None:

@@ -64,6 +64,13 @@ def kill_session(first: int) -> None:
     _kill(_sessions().get(first, ()))
 
 
+def stop_session(first: int, *, stopped: bool) -> None:
+    """Have every process of a session stand still, or go on, by the id of its first one, which nobody has waited for yet."""
+    for process in _sessions().get(first, (first,)):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(process, signal.SIGSTOP if stopped else signal.SIGCONT)
+
+
 def kill_rest(first: int) -> None:
     """SIGKILL to what is left of a session whose first process has ended, as a container ends with its first process."""
     rest = _sessions().get(first, {})

@@ -6,13 +6,24 @@ are models there. Here Spark, kubectl and podtide are themselves, and so are the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from podtide.domain.fakes.kubernetes.description import KIND, Description
+from podtide.domain.fakes.kubernetes.description import KIND, Description, Life
 
 _Said: TypeAlias = tuple[str, Any, Any, str]
 """A key, what the description says, the default, and what was expected."""
+
+KILLED: Final = 137
+PROCESS_STEPS: Final[Mapping[Life, tuple[Life, ...]]] = {
+    Life.CREATED: (Life.SCHEDULED, Life.HUNG),
+    Life.SCHEDULED: (Life.PULLED, Life.HUNG),
+    Life.PULLED: (Life.RUNNING, Life.HUNG),
+    Life.RUNNING: (Life.REGISTERED, Life.FAILED, Life.HUNG),
+    Life.REGISTERED: (Life.FAILED, Life.HUNG),
+    Life.HUNG: (Life.REGISTERED, Life.FAILED),
+}
+"""What may be done to a process from outside: wait with it, kill it, stop it and let it go on."""
 
 _CLIENT: Final = "nothing: the clients are real here, and do as they do"
 _POD: Final = "nothing: pods say it themselves here"
@@ -26,7 +37,7 @@ def hollow_problems(description: Description) -> tuple[tuple[str, str], ...]:
 
 
 def process_problems(description: Description) -> tuple[tuple[str, str], ...]:
-    """What a cluster whose pods are processes cannot do of it: they live as they do, on nodes that stay."""
+    """What a cluster whose pods are processes cannot do of it: processes end by themselves, or are killed."""
     return _differing((*_rows(description), *_life(description)))
 
 
@@ -54,12 +65,25 @@ def _rows(description: Description) -> Iterator[_Said]:
 
 
 def _life(description: Description) -> Iterator[_Said]:
-    stages, usual = description.executors.stages, KIND.executors.stages
-    yield "stages", stages, usual, "nothing: processes live as they do (--hollow pods follow stages)"
-    yield "nodes.groups", description.groups, KIND.groups, "nothing: --nodes and --pods-per-node say it for processes"
-    for key, said, default in (
-        ("events", description.node_events, KIND.node_events),
-        ("orphaned", description.orphaned_ms, KIND.orphaned_ms),
-        ("scan", description.scan_ms, KIND.scan_ms),
-    ):
-        yield f"nodes.{key}", said, default, "nothing: nodes stay as they are with processes"
+    """Stages of processes: they are waited for, killed or made to stand still; how they end otherwise is theirs."""
+    usual = {stage.name: stage for stage in KIND.executors.stages}
+    for stage in description.executors.stages:
+        if stage == usual.get(stage.name):
+            continue
+        where = f"stages.{stage.name}"
+        ways = PROCESS_STEPS.get(stage.source, ())
+        names = ", ".join(life.value for life in ways) or "nothing"
+        yield (
+            f"{where}.next",
+            stage.next in ways,
+            True,
+            f"{names} (from {stage.source.value}): the rest is the process's",
+        )
+        if stage.next is Life.FAILED:
+            killed = {code for code, weight in stage.exits if weight} == {KILLED}
+            yield f"{where}.exits", killed, True, "{137: 1}: a process is killed (--hollow pods may have any)"
+        for key, said in (("reason", stage.reason), ("message", stage.message)):
+            yield f"{where}.{key}", said, None, "nothing: kubelets of processes say what happened"
+    missing = [name for name in usual if name not in {stage.name for stage in description.executors.stages}]
+    for name in missing:
+        yield f"stages.{name}", name, None, "nothing: a stage of processes cannot be taken away"

@@ -28,8 +28,8 @@ from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.live.cluster_frame import ClusterFrame, ClusterPicture
 from podtide.adapters.views.live.terminal import TerminalView
 from podtide.domain.api_faults.checks import hollow_problems, process_problems
-from podtide.domain.fakes.kubernetes.description import Description
-from podtide.domain.fakes.kubernetes.real_pods import uniform
+from podtide.domain.fakes.kubernetes.description import KIND, Description
+from podtide.domain.fakes.kubernetes.real_pods import of_processes, uniform
 from podtide.entrypoints.cluster.embedded import EmbeddedCluster, Kubelets, embedded
 from podtide.entrypoints.cluster.program import CannotStart, run_program
 from podtide.entrypoints.cluster.spark_conf_dir import (
@@ -152,8 +152,8 @@ def _described(options: ClusterOptions) -> Description | None:
     if options.cluster is None:
         return None
     description = read(Path(options.cluster), hollow_problems if options.hollow else process_problems)
-    if options.hollow and (options.nodes or options.pods_per_node):
-        raise Misused("with --cluster and --hollow the file says which nodes there are, not --nodes or --pods-per-node")
+    if (options.hollow or description.groups != KIND.groups) and (options.nodes or options.pods_per_node):
+        raise Misused("the cluster file says which nodes there are, not --nodes or --pods-per-node")
     return description
 
 
@@ -170,8 +170,7 @@ def _kubelets(options: ClusterOptions, description: Description | None) -> Kubel
         config = KubeletConfig(
             options.namespace,
             logs.folder,
-            nodes,
-            room,
+            uniform(nodes, room) if description is None else of_processes(description, nodes, room),
             logs=logs,
             kubeconfig=users,
         )

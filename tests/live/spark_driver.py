@@ -28,6 +28,7 @@ import yaml
 
 from podtide.adapters.kubelet.kubelet import Kubelet, KubeletConfig, process_kubelet
 from podtide.adapters.kubelet.spark_process import LocalSpark, pyspark_of
+from podtide.domain.fakes.kubernetes.real_pods import uniform
 from tests.live.cluster import Cluster
 
 PROGRAM: Final = Path(__file__).with_name("spark_program.py")
@@ -244,7 +245,7 @@ def executors(python: str, cluster: Cluster, namespace: str, folder: Path, most:
     home = pyspark_of(python)
     assert home is not None
     api = cluster.api()
-    config = KubeletConfig(namespace, folder, pods_per_node=most)
+    config = KubeletConfig(namespace, folder, uniform(1, most))
     with closing(api), process_kubelet(api, config, LocalSpark(home, Path(python))) as kubelet:
         yield kubelet
 

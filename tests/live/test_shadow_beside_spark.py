@@ -47,8 +47,7 @@ def compared(run: Run, driver: SparkDriver) -> shadow_truth.Compared:
 def test_hollow_pods(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     python = spark_python()
     conf = {**DYNAMIC, "spark.dynamicAllocation.maxExecutors": "12", "spark.kubernetes.allocation.batch.size": "3"}
-    config = HollowConfig(namespace, uniform(1, 8, start_ms=300))
-    kubelets = hollow_kubelet(cluster.api(), config)
+    kubelets = hollow_kubelet(cluster.api(), HollowConfig(namespace, uniform(1, 8, start_ms=300)))
     with (
         kubelets,
         SparkDriver(python, str(cluster.admin), namespace, tmp_path / "driver", conf) as driver,

@@ -18,7 +18,16 @@ from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import Millis
 from podtide.domain.fakes.kubernetes import cluster, executors, pod_endings
 from podtide.domain.fakes.kubernetes.cluster import KubernetesCluster
-from podtide.domain.fakes.kubernetes.description import Api, Description, Life, NodeGroup, PodShape, PodStage, Watch
+from podtide.domain.fakes.kubernetes.description import (
+    STAGES,
+    Api,
+    Description,
+    Life,
+    NodeGroup,
+    PodShape,
+    PodStage,
+    Watch,
+)
 from podtide.domain.fakes.kubernetes.pods import create
 from podtide.domain.fakes.kubernetes.rows import NodeRow, PodAgenda, PodRow
 from podtide.domain.fakes.kubernetes.tables import ClusterTables
@@ -31,6 +40,9 @@ _LONG: Final[Millis] = 10 * 365 * 86_400_000
 _NO_OWNER: Final = 0
 _RESTARTS: Final = -1
 """The owner of pods whose containers start again: no set of the fake cluster's."""
+
+_ON_THE_WAY: Final = frozenset({"schedule", "pull", "pulled", "start", "register"})
+"""The usual stages up to an executor that is registered."""
 
 _NODE_EVENTS: Final = frozenset(
     {PodAgenda.ARRIVE, PodAgenda.INTERRUPT, PodAgenda.LEAVE, PodAgenda.IDLE, PodAgenda.EVENT}
@@ -123,6 +135,22 @@ def uniform(nodes: int, pods_per_node: int, start_ms: Millis = 0) -> Description
         PodStage("terminate", Life.TERMINATING, Life.GONE),
     )
     return Description(groups=(room,), executors=replace(Description().executors, stages=at_once))
+
+
+def of_processes(description: Description, nodes: int, pods_per_node: int) -> Description:
+    """A cluster whose pods are processes, which take their own time.
+
+    A stage up to the registration that the file leaves as it is takes none. Where the file names no nodes there are so many,
+    with room for so many pods.
+    """
+    usual = {stage.name: stage for stage in STAGES}
+    stages = tuple(
+        replace(stage, delay=Constant(0)) if stage.name in _ON_THE_WAY and stage == usual[stage.name] else stage
+        for stage in description.executors.stages
+        if stage != usual["terminate"]  # processes end by themselves
+    )
+    groups = uniform(nodes, pods_per_node).groups if description.groups == Description().groups else description.groups
+    return replace(description, groups=groups, executors=replace(description.executors, stages=stages))
 
 
 def begin(description: Description, now: Millis) -> tuple[KubernetesCluster, tuple[Decision, ...]]:

@@ -17,6 +17,8 @@ from podtide.adapters.kubelet.spark_process import LocalSpark
 from podtide.adapters.kubernetes.api import KubernetesApi, connect
 from podtide.domain.api_server.server import begin
 from podtide.domain.api_server.state import ApiConfig
+from podtide.domain.fakes.kubernetes.description import Description
+from podtide.domain.fakes.kubernetes.real_pods import uniform
 from tests.live.waiting import until
 
 OBJECTS = "/api/v1/namespaces/default"
@@ -36,12 +38,21 @@ class Played:
         assert answer.ok or answer.status == 404, answer
         return None if answer.status == 404 else json.loads(answer.body) if b"{" in answer.body[:1] else answer.body
 
-    def create(self, name: str, **more: Any) -> None:
+    def nodes(self) -> list[str]:
+        answer = self.api.call("list", "nodes", "/api/v1/nodes")
+        return [node["metadata"]["name"] for node in json.loads(answer.body)["items"]]
+
+    def create(self, name: str, profile: int = 0, **more: Any) -> None:
         spec = {"containers": [{"name": "main", "image": "i"}], "restartPolicy": "Never"} | more
-        metadata = {"name": name, "labels": {"spark-exec-id": name.rpartition("-")[2]}}
+        labels = {"spark-exec-id": name.rpartition("-")[2]}
+        if profile:
+            labels["spark-exec-resourceprofile-id"] = str(profile)
+        metadata = {"name": name, "labels": labels}
         self.call("create", "", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
-    def executor(self, number: int, pids: Path, *, hook: bool = False, memory: str | None = None) -> str:
+    def executor(
+        self, number: int, pids: Path, *, hook: bool = False, memory: str | None = None, profile: int = 0
+    ) -> str:
         env = {
             "SPARK_EXECUTOR_ID": number, "SPARK_EXECUTOR_MEMORY": "512m", "SPARK_DRIVER_URL": "spark://here",
             "SPARK_EXECUTOR_CORES": "1", "SPARK_APPLICATION_ID": "app", "SPARK_RESOURCE_PROFILE_ID": "0",
@@ -54,7 +65,7 @@ class Played:
             container["resources"] = {"limits": {"memory": memory}}
         if hook:
             container["lifecycle"] = {"preStop": {"exec": {"command": ["/opt/decom.sh"]}}}
-        self.create(f"exec-{number}", containers=[container])
+        self.create(f"exec-{number}", profile, containers=[container])
         return f"exec-{number}"
 
     def make(self, resource: str, kind: str, name: str, **rest: Any) -> Any:
@@ -91,13 +102,18 @@ class Played:
 
 @contextmanager
 def played(
-    folder: Path, spark: LocalSpark, *, room: int = 4, nodes: int = 1, back_off_s: float = 10
+    folder: Path, spark: LocalSpark, description: Description | None = None, *, back_off_s: float = 10
 ) -> Iterator[Played]:
     logs = PodLogs(folder / "kubelet")
     with serving(begin(ApiConfig(), SystemClock().now()), logs=logs) as server:
         kubeconfig = str(server.kubeconfig(folder / "kubeconfig"))
         config = KubeletConfig(
-            "default", logs.folder, nodes, room, back_off_s=back_off_s, logs=logs, kubeconfig=folder / "kubeconfig"
+            "default",
+            logs.folder,
+            description or uniform(1, 4),
+            back_off_s=back_off_s,
+            logs=logs,
+            kubeconfig=folder / "kubeconfig",
         )
         with (
             closing(connect(kubeconfig)) as api,

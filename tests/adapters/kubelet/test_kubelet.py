@@ -1,4 +1,4 @@
-"""Kubelets on the embedded API server: lives of pods, as processes of a Spark whose java is a shell script."""
+"""Kubelets on the embedded API server: lives of pods as processes of a Spark whose java is a shell script."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from podtide.adapters.files.cluster import understand
 from podtide.adapters.kubelet.spark_process import LocalSpark
+from podtide.domain.api_faults.checks import process_problems
+from podtide.domain.fakes.kubernetes.real_pods import of_processes, uniform
 from tests.adapters.kubelet.play import PODS, Played, played
 from tests.live.waiting import until
 from tests.support.project import PROJECT
@@ -49,17 +52,64 @@ def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalSpark:
 
 
 def test_pods_wait_for_room_and_are_spread(tmp_path: Path, spark: LocalSpark) -> None:
-    with played(tmp_path, spark, room=2, nodes=2) as play:
-        for number in range(6):
-            play.create(f"pod-{number}", containers=[play.shell("main", "exec sleep 600")])
-        until(lambda: play.kubelet.running() == 4, 20, every_s=0.01)
-        nodes = [play.pod(f"pod-{number}")["spec"].get("nodeName") for number in range(6)]
-        assert nodes == ["node-0", "node-1", "node-0", "node-1", None, None]
-        play.delete("pod-4", 0)  # while it waits
-        play.delete("pod-1", 0)
-        play.reaches("pod-5", "Running")
-        assert play.pod("pod-5")["spec"]["nodeName"] == "node-1"
-        assert play.phase("pod-4") == "gone"
+    with played(tmp_path, spark, uniform(2, 1)) as play:
+        names = [play.executor(number, tmp_path) for number in range(1, 5)]
+        until(lambda: play.kubelet.running() == 2, 20, every_s=0.01)
+        nodes = [play.pod(name)["spec"].get("nodeName") for name in names]
+        assert nodes == ["node-1", "node-2", None, None]
+        play.delete(names[2], 0)  # while it waits
+        play.delete(names[1], 0)
+        play.reaches(names[3], "Running")
+        assert play.pod(names[3])["spec"]["nodeName"] == "node-2"
+        assert play.phase(names[2]) == "gone"
+
+
+FAULTS = """
+stages:
+  crash: {from: registered, next: failed, delay: 300ms, weight: 1e9, profiles: [1], exits: {137: 1}}
+  hangs: {from: registered, next: hung, delay: 300ms, weight: 1e9, profiles: [2]}
+  pauses: {from: hung, next: registered, delay: 1s, weight: 1e9}
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the state of a process is read from /proc")
+def test_processes_are_killed_and_stand_still_as_the_file_says(tmp_path: Path, spark: LocalSpark) -> None:
+    description = of_processes(understand(FAULTS, beyond=process_problems), 1, 4)
+    with played(tmp_path, spark, description) as play:
+        stays, killed, stopped = (play.executor(number, tmp_path, profile=number - 1) for number in (1, 2, 3))
+        play.reaches(killed, "Failed")
+        state = play.pod(killed)["status"]["containerStatuses"][0]["state"]["terminated"]
+        assert state["exitCode"] == 137
+        until(lambda: process_state(tmp_path / "3") == "T", 20, every_s=0.01)
+        assert play.phase(stopped) == "Running"
+        until(lambda: process_state(tmp_path / "3") != "T", 20, every_s=0.01)  # it goes on
+        assert play.phase(stays) == "Running"
+
+
+def process_state(pids: Path) -> str:
+    """R, S, T (stopped), ..."""
+    if not pids.exists():
+        return ""
+    return Path(f"/proc/{int(pids.read_text())}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@pytest.mark.parametrize("what", ["take back", "crash"])
+def test_a_node_goes_with_its_processes_and_another_takes_those_who_wait(
+    what: str, tmp_path: Path, spark: LocalSpark
+) -> None:
+    group = "{name: spot, count: 1, pods: 1, arrives: 100ms, notice: 1s}"
+    nodes = f"groups: [{group}], orphaned: 200ms, events: [{{at: 2s, what: {what}, group: spot}}]"
+    description = of_processes(understand(f"nodes: {{{nodes}}}", beyond=process_problems), 9, 9)
+    with played(tmp_path, spark, description) as play:
+        first = play.executor(1, tmp_path)
+        play.reaches(first, "Running")
+        until((tmp_path / "1").exists, 20)
+        second = play.executor(2, tmp_path)
+        play.reaches(first, "gone")
+        assert not runs(tmp_path / "1")
+        play.reaches(second, "Running")
+        assert play.pod(second)["spec"]["nodeName"] == "spot-2"
+        until(lambda: list(play.nodes()) == ["spot-2"], 20, every_s=0.01)
 
 
 def test_an_executor_is_a_process(tmp_path: Path, spark: LocalSpark) -> None:

@@ -140,7 +140,12 @@ def test_on_a_terminal_nodes_and_pods_are_drawn_below_what_is_to_be_pasted(optio
         (["--hollow", "--no-tls", "true"], {"SPARK_CONF_DIR": "/nowhere"}, 3, "/nowhere cannot be copied"),
         (["--view", "--", "true"], {}, 2, "the command has the terminal"),
         (["--hollow", "--record", "tests"], {}, 2, "tests cannot be written: File exists"),
-        (["--cluster", "tests/entrypoints/cluster/stages.yaml"], {}, 3, "stages.yaml:1: stages: expected"),
+        (
+            ["--cluster", "tests/entrypoints/cluster/stages.yaml"],
+            {},
+            3,
+            "stages.yaml:3: stages.oom.exits: expected {137: 1}",
+        ),
         (["--hollow", "--nodes", "2", "--cluster", "tests/entrypoints/cluster/stages.yaml"], {}, 2, "not --nodes"),
         (["--hollow", "--cluster", "/nowhere"], {}, 3, "/nowhere: cannot be read"),
         (
