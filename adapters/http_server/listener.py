@@ -22,8 +22,8 @@ LINGER_S: Final = 2.0
 """How long what comes after a refused body is read and dropped, so that the client sees the answer."""
 
 log: Final = logging.getLogger(__name__)
-# A client that speaks no HTTP has its 400, and is nobody else's concern.
-log.addFilter(lambda line: not (line.exc_info and isinstance(line.exc_info[1], HttpProcessingError)))
+# A client that speaks no HTTP has its 400, one whose connection is cut sees that: nobody else's concern.
+log.addFilter(lambda line: not (line.exc_info and isinstance(line.exc_info[1], HttpProcessingError | ConnectionError)))
 
 
 class HttpFront(Protocol):

@@ -47,6 +47,11 @@ def ask(
     )  # fmt: skip
 
 
+def ours(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the server complained of, which would stand in the program's output."""
+    return [line.getMessage() for line in caplog.records if line.name.startswith("podtide")]
+
+
 def test_a_fault_meets_the_clients_that_the_file_names_and_no_kubelet(tmp_path: Path) -> None:
     kubectl = Fault(status=429, agents=("Kubectl",), retry_after_ms=3_000)
     python = Fault(status=403, agents=("OpenAPI-Generator",), verbs=(Verb.CREATE,))
@@ -63,11 +68,12 @@ def test_a_fault_meets_the_clients_that_the_file_names_and_no_kubelet(tmp_path: 
 
 
 @pytest.mark.parametrize(("lost", "there"), [(Lost.REQUEST, 404), (Lost.ANSWER, 200)])
-def test_what_is_lost_ends_in_a_cut_connection(lost: Lost, there: int) -> None:
+def test_what_is_lost_ends_in_a_cut_connection(lost: Lost, there: int, caplog: pytest.LogCaptureFixture) -> None:
     with faulty(Fault(lost=lost, verbs=(Verb.CREATE,)), timeout_ms=50) as server:
         with pytest.raises(urllib3.exceptions.ProtocolError):
             ask(server, "POST", MAPS, "a")
         assert ask(server, "GET", f"{MAPS}/a").status == there
+    assert not ours(caplog)
 
 
 def test_answers_take_as_long_as_the_file_says() -> None:
@@ -77,7 +83,7 @@ def test_answers_take_as_long_as_the_file_says() -> None:
         assert time.monotonic() - began >= 0.15
 
 
-def test_a_watch_that_breaks_is_cut_in_the_middle_and_goes_on_with_410() -> None:
+def test_a_watch_that_breaks_is_cut_in_the_middle_and_goes_on_with_410(caplog: pytest.LogCaptureFixture) -> None:
     watch = Watch(delay=AT_ONCE, outages=(Window(700, 701),), broken=Constant(100), expired=1.0)
     with faulty(watch=watch) as server:
         version = json.loads(ask(server, "GET", MAPS).data)["metadata"]["resourceVersion"]
@@ -99,6 +105,7 @@ def test_a_watch_that_breaks_is_cut_in_the_middle_and_goes_on_with_410() -> None
         assert broken > 0
         told = json.loads(again.readline())
         assert (told["type"], told["object"]["code"]) == ("ERROR", 410)
+    assert not ours(caplog)
 
 
 def test_late_events_come_in_order_and_reordered_ones_behind() -> None:
