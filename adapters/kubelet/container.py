@@ -35,15 +35,15 @@ KILLED: Final = 137
 NOT_STARTED: Final = 128
 
 
-class Ended(NamedTuple):
+class ContainerExit(NamedTuple):
     """News: a process has ended; ``hook``: not the container's own but that of its hook."""
 
-    container: Container
+    container: KubeletContainer
     process: subprocess.Popen[bytes]
     hook: bool
 
 
-class Container:
+class KubeletContainer:
     """A container. Times are monotonic seconds, given by the caller."""
 
     def __init__(self, spec: Pod, pod: str, *, init: bool) -> None:
@@ -94,7 +94,7 @@ class Container:
 
     # by the pod's thread
 
-    def begin(self, start: ContainerStart, logs: PodLogs, news: Callable[[Ended], None], now: float) -> None:
+    def begin(self, start: ContainerStart, logs: PodLogs, news: Callable[[ContainerExit], None], now: float) -> None:
         """Begin it, or begin it again. A program that cannot be started has ended with a code, as in a container."""
         if self.begun:
             self._restarts += 1
@@ -112,10 +112,10 @@ class Container:
         self._state = running(self._began)
         self._wait(self.process, news, hook=False)
 
-    def _wait(self, process: subprocess.Popen[bytes], news: Callable[[Ended], None], *, hook: bool) -> None:
+    def _wait(self, process: subprocess.Popen[bytes], news: Callable[[ContainerExit], None], *, hook: bool) -> None:
         def waited() -> None:
             process.wait()
-            news(Ended(self, process, hook))
+            news(ContainerExit(self, process, hook))
 
         threading.Thread(target=waited, name=f"{self._pod}/{self.name}", daemon=True).start()
 
@@ -141,7 +141,7 @@ class Container:
         if wait:
             self._last, self._state = self._state, BACK_OFF
 
-    def stop(self, start: ContainerStart, news: Callable[[Ended], None], now: float, deadline: float) -> None:
+    def stop(self, start: ContainerStart, news: Callable[[ContainerExit], None], now: float, deadline: float) -> None:
         """Begin to end it; once counts."""
         if self.stopping or self.process is None:
             return

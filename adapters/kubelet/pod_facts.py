@@ -22,7 +22,7 @@ class CannotRun(Exception):
 
 
 @dataclass(frozen=True)
-class PodFacts:
+class PlacedPod:
     """A pod's manifest, and what it got besides: its address and its node."""
 
     pod: Pod
@@ -40,7 +40,7 @@ def containers_of(pod: Pod) -> list[Pod]:
     return [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
 
 
-def field_text(facts: PodFacts, path: str) -> str:
+def field_text(facts: PlacedPod, path: str) -> str:
     """A field as ``fieldRef`` gives it. Raises CannotRun for one that it does not give."""
     metadata, spec = facts.pod["metadata"], facts.pod["spec"]
     if keyed := _KEYED.fullmatch(path):
@@ -70,7 +70,7 @@ def _listed(texts: dict[str, str]) -> str:
     return "\n".join(f'{key}="{value}"' for key, value in zip(sorted(texts), quoted, strict=True))
 
 
-def resource_text(facts: PodFacts, container: Pod, ref: Pod) -> str:
+def resource_text(facts: PlacedPod, container: Pod, ref: Pod) -> str:
     """A resource as ``resourceFieldRef`` gives it, in whole divisors, rounded up. Raises CannotRun."""
     named = ref.get("containerName")
     if named is not None:

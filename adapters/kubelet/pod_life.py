@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from podtide.adapters.kubelet.claims import ClaimFolders, Document
-from podtide.adapters.kubelet.container import Container, Ended
-from podtide.adapters.kubelet.pod_facts import CannotRun, Pod, PodFacts
+from podtide.adapters.kubelet.container import ContainerExit, KubeletContainer
+from podtide.adapters.kubelet.pod_facts import CannotRun, PlacedPod, Pod
 from podtide.adapters.kubelet.pod_logs import PodLogs
 from podtide.adapters.kubelet.pod_status import (
     CREATING,
@@ -47,7 +47,7 @@ GRACE_S: Final = 30.0
 MOUNT_AGAIN_S: Final = 0.2
 TERMINATED: Final = 143
 
-PodNews: TypeAlias = Ended | Literal["deleted", "gone", "end"]
+PodNews: TypeAlias = ContainerExit | Literal["deleted", "gone", "end"]
 
 
 class PodCalls(Protocol):
@@ -101,8 +101,8 @@ class PodLife:
         self.node = node
         self.runs = False
         self.thread = threading.Thread(target=self._live, name=self.name, daemon=True)
-        self.containers = [Container(one, self.name, init=True) for one in spec.get("initContainers", ())]
-        self.containers += [Container(one, self.name, init=False) for one in spec["containers"]]
+        self.containers = [KubeletContainer(one, self.name, init=True) for one in spec.get("initContainers", ())]
+        self.containers += [KubeletContainer(one, self.name, init=False) for one in spec["containers"]]
         self._pod = pod
         self._ip = ip
         self._calls = calls
@@ -186,7 +186,7 @@ class PodLife:
             except queue.Empty:
                 continue
             match news:
-                case Ended(container, process, hook):
+                case ContainerExit(container, process, hook):
                     if hook:
                         container.hook_ended(time.monotonic())
                     elif process is container.process:
@@ -208,7 +208,7 @@ class PodLife:
         sources = self._sources()
         if sources is None:
             return False
-        facts = PodFacts(self._pod, self._ip, self.node)
+        facts = PlacedPod(self._pod, self._ip, self.node)
         self._folder.mkdir(parents=True)
         self._starts = sandbox(spark, facts, self._folder, sources, self._calls.kubeconfig)
         return True
@@ -271,10 +271,10 @@ class PodLife:
             return None
         return self._wind_down(now, 0)
 
-    def _begin(self, container: Container, now: float) -> None:
+    def _begin(self, container: KubeletContainer, now: float) -> None:
         container.begin(self._starts[container.name], self._calls.logs, self._news.put, now)
 
-    def _is_to_run_again(self, one: Container) -> bool:
+    def _is_to_run_again(self, one: KubeletContainer) -> bool:
         """Whether a container that ended is begun again."""
         if not one.begun or one.runs:
             return False
@@ -323,7 +323,7 @@ class PodLife:
             self._last_status = status
             self._calls.status(self.name, self.uid, status)
 
-    def _reports(self) -> Iterator[tuple[Container, ContainerReport]]:
+    def _reports(self) -> Iterator[tuple[KubeletContainer, ContainerReport]]:
         return ((one, one.report()) for one in self.containers)
 
     def _clean(self) -> None:

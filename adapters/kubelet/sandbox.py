@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from podtide.adapters.kubelet.container_paths import expanded, moved
-from podtide.adapters.kubelet.pod_facts import CannotRun, Pod, PodFacts, containers_of, field_text, resource_text
+from podtide.adapters.kubelet.pod_facts import CannotRun, PlacedPod, Pod, containers_of, field_text, resource_text
 from podtide.adapters.kubelet.sources import PodSources, value_of
 from podtide.adapters.kubelet.spark_process import (
     DRIVER,
@@ -73,7 +73,7 @@ def refuse_left_out(pod: Pod) -> None:
 
 
 def sandbox(
-    spark: LocalSpark, facts: PodFacts, folder: Path, sources: PodSources, kubeconfig: Path | None
+    spark: LocalSpark, facts: PlacedPod, folder: Path, sources: PodSources, kubeconfig: Path | None
 ) -> Mapping[str, ContainerStart]:
     """Make what a pod needs in its folder; how each container begins, by name. Raises CannotRun, OSError, KeyError."""
     volumes = made_volumes(facts, folder / "volumes", sources)
@@ -88,7 +88,7 @@ def sandbox(
 
 def _start(
     spark: LocalSpark,
-    facts: PodFacts,
+    facts: PlacedPod,
     container: Pod,
     folder: Path,
     sources: PodSources,
@@ -142,7 +142,7 @@ def _hook(container: Pod, given: Mapping[str, str], places: Mapping[str, Path]) 
     return [moved(expanded(text, given), places) for text in hook["exec"].get("command") or ()] or None
 
 
-def _variables(facts: PodFacts, container: Pod, sources: PodSources) -> dict[str, str]:
+def _variables(facts: PlacedPod, container: Pod, sources: PodSources) -> dict[str, str]:
     """The variables of a manifest; a later one may name an earlier one."""
     found: dict[str, str] = {}
     for entry in container.get("envFrom", ()):
@@ -163,7 +163,7 @@ def _all_of(entry: Pod, sources: PodSources) -> Iterator[tuple[str, str]]:
                 yield f"{entry.get('prefix', '')}{name}", value.decode(errors="surrogateescape")
 
 
-def _origin(facts: PodFacts, container: Pod, origin: Pod, sources: PodSources) -> str | None:
+def _origin(facts: PlacedPod, container: Pod, origin: Pod, sources: PodSources) -> str | None:
     if (ref := origin.get("fieldRef")) is not None:
         return field_text(facts, ref["fieldPath"])
     if (ref := origin.get("resourceFieldRef")) is not None:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
 from podtide.adapters.kubelet.container_paths import expanded, names
-from podtide.adapters.kubelet.pod_facts import CannotRun, Pod, PodFacts, field_text, resource_text
+from podtide.adapters.kubelet.pod_facts import CannotRun, PlacedPod, Pod, field_text, resource_text
 from podtide.adapters.kubelet.sources import Data, PodSources, volumes_of
 
 SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -27,7 +27,7 @@ class VolumeFile(NamedTuple):
     mode: int
 
 
-def made_volumes(facts: PodFacts, folder: Path, sources: PodSources) -> dict[str, Path]:
+def made_volumes(facts: PlacedPod, folder: Path, sources: PodSources) -> dict[str, Path]:
     """Make the folders of a pod's volumes; by the volume's name. Raises CannotRun, OSError."""
     places = {}
     for volume in volumes_of(facts.pod):
@@ -73,7 +73,7 @@ def _host_path(name: str, host: Pod) -> Path:
     return place
 
 
-def _files(facts: PodFacts, volume: Pod, sources: PodSources) -> Iterator[VolumeFile]:
+def _files(facts: PlacedPod, volume: Pod, sources: PodSources) -> Iterator[VolumeFile]:
     name = volume["name"]
     if "emptyDir" in volume or len(volume) == 1:  # a volume that says nothing is an emptyDir
         return
@@ -87,7 +87,7 @@ def _files(facts: PodFacts, volume: Pod, sources: PodSources) -> Iterator[Volume
     yield from _source_files(facts, name, volume, sources, (volume[kind] or {}).get("defaultMode", FILE_MODE))
 
 
-def _source_files(facts: PodFacts, name: str, source: Pod, sources: PodSources, mode: int) -> Iterator[VolumeFile]:
+def _source_files(facts: PlacedPod, name: str, source: Pod, sources: PodSources, mode: int) -> Iterator[VolumeFile]:
     if (one := source.get("configMap")) is not None:
         yield from _items(name, one, sources.config_maps.get(one["name"], {}), mode)
     if (one := source.get("secret")) is not None:
