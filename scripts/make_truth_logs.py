@@ -76,13 +76,16 @@ _GRANTED: Final = re.compile(r"^(\S+ \S+) INFO \S+: Granted executor ID \S+/(\d+
 
 
 class TruthRun(NamedTuple):
-    """A run to record: the application with this conf, on so many workers."""
+    """A run to record: the application with this conf, on so many workers. ``delays``: what its executors wait before they
+    start, by id; None: they start as quickly as they can."""
 
     application: str
     config: str
     number: int
     settings: Mapping[str, str]
     workers: int
+    program: Path
+    delays: Sequence[float] | None = None
     kubernetes: bool = False
 
     @property
@@ -93,14 +96,18 @@ class TruthRun(NamedTuple):
 
 def run_of(application: str, config: str, number: int) -> TruthRun:
     """A run of the set."""
-    made = APPS[application].configs[config]
-    return TruthRun(application, config, number, settings_of(application, config), made.workers, made.kubernetes)
+    app = APPS[application]
+    made = app.configs[config]
+    # Drawn by executor: every run of an application meets the same luck, so that what differs is its config.
+    delays = cluster_java.start_delays(application) if app.cluster_start else None
+    program = TRUTH / f"{app.program}.py"
+    settings = settings_of(application, config)
+    return TruthRun(application, config, number, settings, made.workers, program, delays, made.kubernetes)
 
 
-def manifest_of(
-    wanted: TruthRun, log: Path, decisions: Sequence[str], delays: Sequence[float] | None
-) -> dict[str, Any]:
+def manifest_of(wanted: TruthRun, log: Path, decisions: Sequence[str]) -> dict[str, Any]:
     """What is known of a run besides its log."""
+    delays = wanted.delays
     with open_log(str(log)) as source:
         recorded = read_application(source).application
     start = recorded.started_ms
@@ -175,7 +182,8 @@ def scrub_log(log: Path, target: Path, paths: dict[str, str]) -> list[str]:
 class Recorder:
     """Starts runs, and keeps what comes of them. ``work`` is scratch, the same for all runs: archives name its paths."""
 
-    def __init__(self, spark_python: Path, work: Path, truth: Path) -> None:
+    def __init__(self, spark_python: Path, work: Path, truth: Path, stolen_max: float = STOLEN_MAX) -> None:
+        self._stolen_max = stolen_max
         self._python = spark_python
         self._work = work
         self._truth = truth
@@ -184,16 +192,13 @@ class Recorder:
 
     def record(self, wanted: TruthRun) -> str:
         """Run, scrub, check, install; a line about it. Ends the program where the run fails."""
-        app = APPS[wanted.application]
-        # Drawn by executor: every run of an application meets the same luck, so that what differs is its config.
-        delays = cluster_java.start_delays(wanted.application) if app.cluster_start else None
         begun, before = time.monotonic(), processor_times()
         place = self._truth / wanted.name
         with tempfile.TemporaryDirectory(prefix="run-", dir=self._work) as name:
             folder = Path(name)
-            log, raw = self._run(folder, wanted, delays)
+            log, raw = self._run(folder, wanted)
             stolen = stolen_share(before, processor_times())
-            if stolen > STOLEN_MAX:
+            if stolen > self._stolen_max:
                 sys.exit(f"others took {stolen:.0%} of the processors' time: not kept")
             paths = {
                 **neutral_paths(log, folder, self._python),
@@ -203,7 +208,7 @@ class Recorder:
             out = folder / "out"
             lines = scrub_log(log, out / "log" / log.name, paths)
             decisions = [replaced(line, paths) for line in scrub_decisions(raw, folder / "decisions.kept")]
-            manifest = manifest_of(wanted, out / "log" / log.name, decisions, delays)
+            manifest = manifest_of(wanted, out / "log" / log.name, decisions)
             text = json.dumps(manifest, indent=1) + "\n"
             if left := traces([*lines, *decisions, *text.splitlines()], paths):
                 sys.exit("the log still names this machine:\n" + "\n".join(left[:20]))
@@ -222,17 +227,16 @@ class Recorder:
             f"{time.monotonic() - begun:.0f} s of the clock, {size / 1000:.0f} kB"
         )
 
-    def _run(self, folder: Path, wanted: TruthRun, delays: list[float] | None) -> tuple[Path, Path]:
+    def _run(self, folder: Path, wanted: TruthRun) -> tuple[Path, Path]:
         variables = None
-        if delays is not None:
-            variables = cluster_java.environment(folder, self._java_home(), delays)
+        if wanted.delays is not None:
+            variables = cluster_java.environment(folder, self._java_home(), wanted.delays)
         try:
             return self._start(folder, wanted, variables)
         finally:
             shutil.rmtree(self._home / "work", ignore_errors=True)
 
     def _start(self, folder: Path, wanted: TruthRun, variables: dict[str, str] | None) -> tuple[Path, Path]:
-        program = TRUTH / f"{APPS[wanted.application].program}.py"
         settings, launcher = dict(wanted.settings), list[str]()
         if wanted.kubernetes:
             launcher = [*_CLUSTER, "--nodes", str(wanted.workers), "--pods-per-node", "1", "--"]
@@ -242,7 +246,7 @@ class Recorder:
         return run(
             self._python,
             folder,
-            program,
+            wanted.program,
             settings,
             launcher=launcher,
             home=self._home,

@@ -12,9 +12,10 @@ kept      seconds, over all executors, in which shuffle data kept an idle execut
 
 The two clocks differ: the replay ticks on a grid of 100 ms from the application's start, the driver 100 ms after its last
 round ended, and it hears events after they happened. Differences beyond the tolerance are explained one by one in
-docs/truth.md, and the table names the reason. Exit code 1 if a peak differs, a target is off by more than ``--tolerance``
-ms, or a kill differs, without such a reason. The runs of tests/truth are too many for that: they are judged together, by the
-share of the replay's kills that happened and of the driver's kills that the replay proposes (``SHARE``).
+docs/explanation/truth.md, and the table names the reason. Exit code 1 if a peak differs, a target is off by more than
+``--tolerance`` ms, or a kill differs, without such a reason. The runs of tests/truth are too many for that: they are
+judged together, by the share of the replay's kills that happened and of the driver's kills that the replay proposes
+(``SHARE``).
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ EXPLAINED: Final = {
     "w6/G_min2_init4_i3_max8/run1": PHASE,
     "demo": UNTIMED,
 }
-"""Runs that differ by more than the tolerance, and the reason that docs/truth.md gives."""
+"""Runs that differ by more than the tolerance, and the reason that docs/explanation/truth.md gives."""
 
 
 class Compared(NamedTuple):
@@ -225,7 +226,7 @@ def check_singly(tolerance: int) -> bool:
         print(text_of(row, f"{', '.join(faults)}{f': {reason}' if reason else ''}"))
     print(
         f"{count} runs (replayed/driver), the same kills in {exact}; {explained} differ beyond {tolerance} ms for a reason "
-        f"in docs/truth.md, {failed} without one"
+        f"in docs/explanation/truth.md, {failed} without one"
     )
     return bool(count) and not failed
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from scripts.make_demo_log import CONF
 
-_COMMON: Final = {
+COMMON: Final = {
     **{key: text for key, text in CONF.items() if not key.startswith("spark.dynamicAllocation.")},
     "spark.eventLog.logBlockUpdates.enabled": "false",
 }
@@ -152,22 +152,27 @@ def settings_of(application: str, config: str) -> dict[str, str]:
     made = app.configs[config]
     cores = made.settings.get("spark.executor.cores", "1")
     return {
-        **_COMMON,
+        **COMMON,
         "spark.app.name": f"truth-{application}",
-        **(_kubernetes(made) if made.kubernetes else {"spark.master": f"local-cluster[{made.workers},{cores},512]"}),
+        **(
+            kubernetes_settings(made)
+            if made.kubernetes
+            else {"spark.master": f"local-cluster[{made.workers},{cores},512]"}
+        ),
         **made.settings,
         **app.own.get("*", {}),
         **app.own.get(config.removeprefix("kubernetes_"), {}),
     }
 
 
-def _kubernetes(config: Config) -> dict[str, str]:
-    """What stands in the place of workers: the address is the cluster's, which says it when it is there."""
-    dynamic = config.settings.get("spark.dynamicAllocation.enabled") == "true"
+def kubernetes_settings(static: Config | None) -> dict[str, str]:
+    """What stands in the place of workers: the address is the cluster's, which says it when it is there. ``static``: of a
+    config, unless executors are allocated dynamically."""
+    dynamic = static is None or static.settings.get("spark.dynamicAllocation.enabled") == "true"
     return {
         "spark.master": "k8s://http://127.0.0.1",
         "spark.executor.memoryOverhead": "1g",  # a limit of memory that Python's processes do not meet
-        **({} if dynamic else {"spark.executor.instances": str(config.workers)}),
+        **({} if static is None or dynamic else {"spark.executor.instances": str(static.workers)}),
     }
 
 

@@ -10,17 +10,19 @@ Request Time since 4.3, Failure Reason only where a stage failed.
 
 from __future__ import annotations
 
-from typing import Any, Final
+import re
+from typing import Annotated, Any, Final
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 from msgspec.structs import astuple
 
 from podtide.adapters.eventlog import events as wire
 from podtide.domain.base.units import Millis
+from podtide.domain.comparison.task_accounts import NO_METRICS, TaskAccounts, TaskMetrics, TaskOf
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.domain.recorded.job_dependencies import JobTraits
-from podtide.domain.recorded.reading import BLOCK_MANAGERS, DRIVERS, SUCCESS, LogReading
-from podtide.domain.recorded.shuffles import ROW_RDD
+from podtide.domain.recorded.reading import BLOCK_MANAGERS, DRIVERS, RESUBMITTED, SUCCESS, LogReading
+from podtide.domain.recorded.shuffles import MAP_TASK, ROW_RDD
 from podtide.domain.recorded.stages import LoggedStage
 
 
@@ -208,8 +210,83 @@ SHAPES: Final = wire.Shapes(
 )
 """For ``EventLogSensor``."""
 
+
+class AccountShuffleRead(ShuffleRead, gc=False, frozen=True):
+    """Shuffle Read Metrics."""
+
+    fetch: wire.Long = field(name="Fetch Wait Time", default=0)
+    records: wire.Long = field(name="Total Records Read", default=0)
+
+
+class AccountShuffleWrite(ShuffleWrite, gc=False, frozen=True):
+    """Shuffle Write Metrics; ``time`` in nanoseconds."""
+
+    time: wire.Long = field(name="Shuffle Write Time", default=0)
+    records: wire.Long = field(name="Shuffle Records Written", default=0)
+
+
+class AccountInput(Input, gc=False, frozen=True):
+    """Input Metrics."""
+
+    records: wire.Long = field(name="Records Read", default=0)
+
+
+class AccountOutput(Struct, gc=False, frozen=True):
+    """Output Metrics."""
+
+    written: wire.Long = field(name="Bytes Written", default=0)
+    records: wire.Long = field(name="Records Written", default=0)
+
+
+class AccountMetrics(Metrics, frozen=True):
+    """Task Metrics, with what tells of a task's time; ``cpu`` in nanoseconds (since 2.1)."""
+
+    cpu: wire.Long = field(name="Executor CPU Time", default=0)
+    deserialize: wire.Long = field(name="Executor Deserialize Time", default=0)
+    serialize: wire.Long = field(name="Result Serialization Time", default=0)
+    shuffle_read: AccountShuffleRead | None = field(name="Shuffle Read Metrics", default=None)
+    shuffle_write: AccountShuffleWrite | None = field(name="Shuffle Write Metrics", default=None)
+    input: AccountInput | None = field(name="Input Metrics", default=None)
+    output: AccountOutput | None = field(name="Output Metrics", default=None)
+
+
+class AccountTaskInfo(FullTaskInfo, gc=False, frozen=True):
+    """Task Info of a task that ended, with where it ran and how near to its data."""
+
+    host: Annotated[str, Meta(max_length=1_000)] = field(name="Host", default="")
+    locality: str = field(name="Locality", default="")
+
+
+class AccountTaskEndLine(FullTaskEndLine, frozen=True):
+    """SparkListenerTaskEnd, with all that an account of the run is made of."""
+
+    info: AccountTaskInfo = field(name="Task Info")
+    metrics: AccountMetrics | None = field(name="Task Metrics", default=None)
+
+
+ACCOUNT_SHAPES: Final = wire.Shapes(
+    wire.richer((AccountTaskEndLine, *_RICHER[1:]), ExecutionStartLine, StagePeaksLine, wire.ExecutionEndLine),
+    wire.TaskStartLine,
+    AccountTaskEndLine,
+)
+"""For an ``EventLogSensor`` whose log becomes an account, too."""
+
 _EXCHANGE: Final = '"name":"Exchange"'
 """What the scope of the RDD says that ShuffleExchangeExec writes."""
+
+RDDS_MAX: Final = 200
+PLAN_MAX: Final = 1_000
+SCOPE_MAX: Final = 1_000
+NAME_MAX: Final = 100
+"""Bounds of a stage's plan: its RDDs, its text, and what is read of each."""
+
+_SCOPE_NAME: Final = re.compile(r'"name"\s*:\s*"([^"\\]*)"')
+_NUMBER: Final = re.compile(r"\(?\d+\)?")
+
+_NO_READ: Final = AccountShuffleRead()
+_NO_WRITE: Final = AccountShuffleWrite()
+_NO_INPUT: Final = AccountInput()
+_NO_OUTPUT: Final = AccountOutput()
 
 SCAN_RDD: Final = "FileScanRDD"
 """The name of the RDD that reads a data source's files."""
@@ -226,21 +303,65 @@ _NO_METRICS: Final = Metrics()
 _NO_PROPERTIES: Final = FullJobProperties()
 
 
+class AccountLog:
+    """What a comparison of runs needs of a log besides what a rerun does. ``plans``: the operators of each stage."""
+
+    def __init__(self) -> None:
+        self.tasks = TaskAccounts()
+        self.plans: dict[int, str] = {}
+
+    def task_ended(self, line: AccountTaskEndLine, *, counts: bool) -> None:
+        """A task ended; ``counts``: well, and for the first time."""
+        info, metrics = line.info, NO_METRICS
+        if (logged := line.metrics) is not None:
+            inward, outward = logged.shuffle_read or _NO_READ, logged.shuffle_write or _NO_WRITE
+            source, sink = logged.input or _NO_INPUT, logged.output or _NO_OUTPUT
+            metrics = TaskMetrics(
+                logged.run, logged.cpu, logged.gc, logged.deserialize, logged.serialize, inward.fetch, outward.time,
+                inward.records + source.records, outward.records + sink.records,
+                inward.remote + inward.local + source.read, outward.written + sink.written,
+                logged.memory_spilled + logged.disk_spilled,
+            )  # fmt: skip
+        finish = max(info.finish, info.launch)
+        if line.reason.reason != RESUBMITTED:
+            task = TaskOf(line.stage, info.executor, info.host, info.launch, finish, info.locality)
+            self.tasks.ended(task, metrics, counts=counts, maps=line.kind == MAP_TASK)
+
+    def stage_submitted(self, info: wire.StageInfo) -> None:
+        """A stage was submitted: its plan is what its RDDs are, each operator once, from the last to the first. Spark lists
+        them in any order."""
+        if info.id in self.plans or not isinstance(info, FullStageInfo):
+            return
+        newest = sorted(info.rdds, key=lambda rdd: -rdd.id)[:RDDS_MAX]
+        names = (_operator(rdd) for rdd in newest)
+        self.plans[info.id] = " < ".join(dict.fromkeys(names))[:PLAN_MAX]
+
+
+def _operator(rdd: FullRddInfo) -> str:
+    """What made an RDD: the name of its scope, or of its class, without the numbers that differ from run to run."""
+    scope = _SCOPE_NAME.search((rdd.scope or "")[:SCOPE_MAX])
+    return _NUMBER.sub("", scope[1] if scope else rdd.name).strip()[:NAME_MAX]
+
+
 class ApplicationLog:
     """An observer of decoded lines: tells a ``LogReading`` what they say.
 
-    Lines that fit only the plain shapes of ``eventlog.events`` are understood too, as events that say less.
+    Lines that fit only the plain shapes of ``eventlog.events`` are understood too, as events that say less. With an
+    ``account``, and ``ACCOUNT_SHAPES``, what a comparison of runs needs of the tasks is kept too.
     """
 
-    def __init__(self, reading: LogReading) -> None:
+    def __init__(self, reading: LogReading, account: AccountLog | None = None) -> None:
         self.reading = reading
+        self.account = account
 
     def __call__(self, lines: list[Any]) -> None:
         """Take a run of lines, in order."""
         reading = self.reading
         started, ended, metered = reading.task_started, reading.task_ended, reading.task_metered
         remembered = reading.memory.task_ended
-        start_line, end_line, none = wire.TaskStartLine, FullTaskEndLine, _NO_METRICS
+        start_line, none = wire.TaskStartLine, _NO_METRICS
+        account = self.account
+        end_line = FullTaskEndLine if account is None else AccountTaskEndLine
         times = reading.times
         clock = times.clock
         for line in lines:
@@ -264,6 +385,8 @@ class ApplicationLog:
                         line.stage, metrics.run, metrics.gc, metrics.peak, metrics.memory_spilled, metrics.disk_spilled,
                         None if peaks is None or peaks.heap <= 0 else astuple(peaks),
                     )  # fmt: skip
+                if account is not None:
+                    account.task_ended(line, counts=stage is not None)
                 if stage is not None and metrics is not none:
                     inward, outward, source = metrics.shuffle_read, metrics.shuffle_write, metrics.input
                     metered(
@@ -279,6 +402,8 @@ class ApplicationLog:
                 if info.launch > clock:
                     clock = times.clock = info.launch
                 started(line.stage, line.attempt, info.index, info.executor, info.launch, info.speculative)
+                if account is not None:
+                    account.tasks.started(line.stage, info.executor, info.launch)
             else:
                 clock = self._rare(line, clock)
 
@@ -304,6 +429,8 @@ class ApplicationLog:
                     reading.failures.ended(stage, why.reason, "")
             case wire.StageSubmittedLine(info):
                 reading.stage_submitted(_stage_seen(info), at)
+                if self.account is not None:
+                    self.account.stage_submitted(info)
             case wire.StageCompletedLine(info):
                 failure = info.failure if isinstance(info, FullStageInfo) else None
                 reading.stage_completed(_stage_seen(info), info.submitted, at, failure)

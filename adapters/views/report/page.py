@@ -65,13 +65,18 @@ def write(document: Mapping[str, Any] | Document, path: str) -> None:
         file.commit()
 
 
-def page(document: Document) -> str:
-    """The report of a document that was read."""
+def framed() -> dict[str, object]:
+    """What every page has around its content: style and script, and the policy that allows nothing else."""
     style = page_style()
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(SCRIPT)}; img-src data:; base-uri 'none'; "
         "form-action 'none'"
     )
+    return {"policy": policy, "icon": _ICON, "style": trusted(style), "script": trusted(SCRIPT)}
+
+
+def page(document: Document) -> str:
+    """The report of a document that was read."""
     return filled(
         "page.html",
         document=document,
@@ -79,10 +84,7 @@ def page(document: Document) -> str:
         memory=[prose(line, 1000) for line in memory_lines(document)],
         kind="tune" if document.command == "tune" else "what-if",
         title=visible(document.app.name or document.app.id or "an application", 80),
-        policy=policy,
-        icon=_ICON,
-        style=trusted(style),
-        script=trusted(SCRIPT),
+        **framed(),
     )
 
 

@@ -1,0 +1,1 @@
+"""``podtide compare``: why one run took longer, or cost more, than another."""

@@ -1,0 +1,175 @@
+"""``podtide compare``: why one run of an application took longer, or cost more, than another.
+
+Every log is read once. With two logs the second is compared with the first; with more, the last is compared with the typical
+one of those before it (``domain.comparison.baseline``). Standard output carries the answer alone; progress goes to standard
+error, and only where that is a terminal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+from msgspec import to_builtins
+
+from podtide.adapters.eventlog.bytes.errors import LogError
+from podtide.adapters.eventlog.bytes.source import open_log
+from podtide.adapters.text.progress import ByteProgress
+from podtide.adapters.views.comparison.document import ComparisonDocument, GateEntry, document
+from podtide.domain.comparison.account import RunAccount
+from podtide.domain.comparison.baseline import RUNS_MAX, baseline_of
+from podtide.domain.comparison.comparison import Comparison, compare as compare_accounts
+from podtide.domain.whatif.comparison import Metric
+from podtide.domain.whatif.gates import GATES_MAX, Bounded, Gate, GateError, parse
+from podtide.domain.whatif.prices import Prices
+from podtide.entrypoints.common.log_config import NothingToReplay, SettingsError
+from podtide.entrypoints.common.output import (
+    Misused,
+    UnreadableInput,
+    check_streams,
+    misused,
+    print_object,
+    printed,
+    refused_as,
+)
+from podtide.entrypoints.compare.accounts import read_account
+from podtide.entrypoints.whatif import options as common_options
+
+LOGS_MIN: Final = 2
+LOGS_MAX: Final = RUNS_MAX + 1
+STDIN: Final = "-"
+
+DONE: Final = 0
+FAILED: Final = 1
+
+_MEASURED: Final = frozenset({Metric.RUNTIME, Metric.EXECUTOR_SECONDS, Metric.BILLED_SECONDS, Metric.COST, Metric.PEAK})
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """What the command line asks for."""
+
+    logs: tuple[str, ...]
+    gates: tuple[str, ...] = ()
+    price: str | None = None
+    report: str | None = None
+    as_json: bool = False
+
+
+@click.command()
+@click.argument("logs", nargs=-1, required=True, metavar="LOG LOG [LOG ...]")
+@click.option(
+    "--fail-if",
+    "gates",
+    multiple=True,
+    metavar="GATE",
+    help="End with exit code 1 if so, such as 'runtime>+20%', 'runtime>+5m', 'cost>+10%'; may be repeated.",
+)
+@common_options.priced
+@common_options.reported
+@common_options.in_json
+def compare(logs: tuple[str, ...], **given: Any) -> int:
+    """Why the last run took longer, or cost more, than the run before it.
+
+    LOG is a Spark event log: a file, the folder of a rolled log, the zip of a History Server, or a URL. With two logs the
+    second run is compared with the first. With more (at most eleven, in the order of time) the last run is compared with
+    the typical one of the others, and what these differ by is called noise.
+
+    The difference of the run time is divided among causes that sum to it: more data, skew, a slow host, slower tasks, fewer
+    executors and what kept them away, lost work, other stages, the driver. Each has its seconds and its evidence, and the
+    settings that changed and act on it. The bill is divided by the causes of docs/reference/ledger.md.
+
+    \b
+    Exit codes: 0 done and no gate failed, 1 a gate failed, 2 usage, 3 a log cannot be read or has no
+    task that ended well, 130 interrupted.
+    """
+    return run(CompareOptions(logs, **given))
+
+
+def run(options: CompareOptions) -> int:
+    """The command. Raises Refusal."""
+    check_streams()
+    if not LOGS_MIN <= len(options.logs) <= LOGS_MAX:
+        raise Misused(f"{len(options.logs)} logs: expected {LOGS_MIN} to {LOGS_MAX}")
+    if options.logs.count(STDIN) > 1:
+        raise Misused("standard input (-) can only be one of the logs")
+    prices = common_options.given_prices(options.price)
+    gates = _gates(options.gates, prices)
+    common_options.check_report(options.report)
+    found = _document(options, prices, gates)
+    with printed():
+        if options.as_json:
+            print_object(to_builtins(found))
+        else:
+            from podtide.adapters.text.page import Page  # noqa: PLC0415 - rich costs a tenth of a second
+            from podtide.adapters.views.comparison.view import ComparisonView  # noqa: PLC0415 - the same
+
+            ComparisonView(Page(sys.stdout), found).report()
+            sys.stdout.flush()
+    if options.report is not None:
+        from podtide.adapters.views.comparison.page import write  # noqa: PLC0415 - only for those who ask
+
+        with misused():
+            write(found, options.report)
+    return FAILED if any(gate.failed for gate in found.gates) else DONE
+
+
+def _gates(texts: Sequence[str], prices: Prices | None) -> list[Gate]:
+    """The gates, understood. Raises Misused."""
+    if len(texts) > GATES_MAX:
+        raise Misused(f"{len(texts)} gates: expected at most {GATES_MAX}")
+    with refused_as(Misused, GateError, prefix="--fail-if "):
+        gates = [parse(text) for text in texts]
+    for gate in gates:
+        if gate.metric not in _MEASURED:
+            known = ", ".join(sorted(metric.value for metric in _MEASURED))
+            raise Misused(f"--fail-if {gate.text!r}: expected one of {known}")
+        if gate.metric is Metric.COST and prices is None:
+            raise Misused(f"--fail-if {gate.text!r} asks for money: expected --price")
+    return gates
+
+
+def _document(options: CompareOptions, prices: Prices | None, gates: Sequence[Gate]) -> ComparisonDocument:
+    accounts = [_account(log) for log in options.logs]
+    logs = {id(account): log for account, log in zip(accounts, options.logs, strict=True)}
+    *before, last = accounts
+    base = baseline_of(before) if len(before) > 1 else None
+    first = before[0] if base is None else base.typical
+    found = (
+        compare_accounts(first, last, prices=prices)
+        if base is None
+        else compare_accounts(first, last, prices=prices, noise=base.noise)
+    )
+    entries = [GateEntry(gate.text, _fails(gate, found)) for gate in gates]
+    return document(found, (logs[id(first)], logs[id(last)]), prices, base, entries)
+
+
+def _account(log: str) -> RunAccount:
+    """The account of a log. Raises UnreadableInput."""
+    with contextlib.ExitStack() as resources:
+        resources.enter_context(
+            refused_as(UnreadableInput, LogError, NothingToReplay, SettingsError, prefix=f"{log}: ")
+        )
+        source = resources.enter_context(contextlib.closing(open_log(log)))
+        progress = resources.enter_context(ByteProgress(sys.stderr, source.size))
+        return read_account(source, progress=lambda: progress.show(source.bytes_read)).account
+
+
+def _fails(gate: Gate, found: Comparison) -> bool:
+    measured = [_measured(run, cost) for run, cost in zip((found.first, found.second), found.cost, strict=True)]
+    value = measured[1][gate.metric]
+    return gate.fails(measured[0][gate.metric], Bounded(value, value, value))
+
+
+def _measured(run: RunAccount, cost: float) -> dict[Metric, float]:
+    return {
+        Metric.RUNTIME: run.runtime_ms / 1000,
+        Metric.EXECUTOR_SECONDS: run.executors.executor_ms / 1000,
+        Metric.BILLED_SECONDS: run.billed_ms / 1000,
+        Metric.COST: cost,
+        Metric.PEAK: float(run.executors.peak),
+    }
