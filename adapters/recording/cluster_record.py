@@ -1,7 +1,7 @@
 """The record of an embedded cluster: each call, each change of an object and each watch event as a line of JSON.
 
 It is no recording: nobody's decisions are in it, and nothing can be decided again from it. Bodies are not written, so
-neither are secrets; of a pod its phase, node and exit code. docs/formats.md describes the lines.
+neither are secrets; of a pod its phase, node and exit code. docs/reference/formats.md describes the lines.
 
 Lines go to the operating system once 64 KiB of them have come, and at the end. A record that cannot be written any more
 ends, is said to have, and the cluster goes on.

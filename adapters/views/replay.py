@@ -20,6 +20,7 @@ from podtide.adapters.text import plot
 from podtide.adapters.text.format import clock, count, lasting, moment, setting_text
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.stalls import show_stalls
 from podtide.adapters.views.timeline.reasons import BOUNDS
 from podtide.adapters.views.timeline.scaling import HeldTotal, Moment, MomentKind, Timeline, between, single
 from podtide.adapters.views.timeline.scaling_rows import SIGNS, Rows, TimelineRow
@@ -80,6 +81,7 @@ class ReplayView:
         else:
             self.whole_timeline(records, timeline, proposed or {})
         self.summary(timeline)
+        self.stalls()
         self.limits()
 
     def header(self) -> None:
@@ -209,6 +211,11 @@ class ReplayView:
         self._causes(replayed["by_cause"], timeline.held)
         if replayed["bounds"]:
             self._bounds(replayed["bounds"])
+
+    def stalls(self) -> None:
+        """When nothing moved although tasks waited, and why."""
+        document, app = self.document, self.document["app"]
+        show_stalls(self.page, document["stalls"], self.start, app["last_ms"], document["stalls_left_out"])
 
     def limits(self) -> None:
         """What the log cannot tell, and which of its lines could not be used."""

@@ -27,7 +27,7 @@ from typing import Any, Final
 from podtide.domain.base.units import ALWAYS, LAST_MS, NEVER, UNKNOWN_PROFILE, ExecutorId, Millis, ProfileId
 from podtide.domain.base.versioned import Versioned
 from podtide.domain.protocol.config import ScalingConfig
-from podtide.domain.protocol.reasons import Held
+from podtide.domain.protocol.reasons import Bound, Held
 from podtide.domain.protocol.stimuli import (
     BlockUpdated,
     ExecutorAdded,
@@ -118,6 +118,15 @@ class Idleness(Versioned[MonitorTables]):
         tables = self._tables.copy()
         tables.recount()
         return tables
+
+    def kept_by_shuffles(self, before: Millis) -> list[Tracker]:
+        """Copies of the trackers that shuffle data keeps which no running job needs, idle since ``before`` or earlier.
+
+        Costs the executors that any data keeps.
+        """
+        tables = self._tables
+        kept = (tables.trackers[one] for one, (bound, _) in tables.kept.items() if bound is Bound.SHUFFLE_DATA)
+        return [one.copy() for one in kept if one.eligible and 0 <= one.idle_start <= before]
 
     def removals(self) -> Removals:
         """How executors left so far."""

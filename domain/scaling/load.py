@@ -95,6 +95,16 @@ class Demand(NamedTuple):
     running: int = 0
 
 
+class Backlog(NamedTuple):
+    """Regular tasks of a profile that wait, attempt by attempt: how many in all, and some of the attempts, the first of them
+    first. ``hidden``: what other attempts take off the sum, whose count is below zero, as a positive number.
+    """
+
+    pending: int
+    hidden: int
+    attempts: tuple[AttemptKey, ...]
+
+
 class Load(Versioned[LoadTables]):
     """The demand at a moment, what has just happened (``recent``) and what it signalled (``signals``)."""
 
@@ -140,6 +150,20 @@ class Load(Versioned[LoadTables]):
             return Demand()
         counts = (tally.pending, tally.speculative, tally.unschedulable, tally.running)
         return tuple.__new__(Demand, counts)  # for a third of what Demand(...) costs: asked at every batch of events
+
+    def backlogs(self, named: int) -> dict[ProfileId, Backlog]:
+        """What waits, of each profile for which anything waits; at most ``named`` attempts each. Costs all attempts."""
+        found: dict[ProfileId, Backlog] = {}
+        below: dict[ProfileId, int] = {}
+        for attempt in self._tables.attempts.values():
+            for profile in attempt.profiles if attempt.pending else ():
+                if attempt.pending < 0:
+                    below[profile] = below.get(profile, 0) - attempt.pending
+                    continue
+                pending, _, keys = found.get(profile, (0, 0, ()))
+                keys = (*keys, attempt.key) if len(keys) < named else keys
+                found[profile] = Backlog(pending + attempt.pending, 0, keys)
+        return {profile: one._replace(hidden=below.get(profile, 0)) for profile, one in found.items()}
 
     def placement(self) -> Placement:
         """The locality hints that go with a request."""

@@ -1,4 +1,4 @@
-"""A replay, put together: a log in, everything that can be said about it out (docs/formats.md, "replay").
+"""A replay, put together: a log in, everything that can be said about it out (docs/reference/formats.md, "replay").
 
 ``Replay`` opens the log, settles the configuration, runs the loop over one lane or two and collects. It prints
 nothing: the command does, from the document that ``Replay.document`` returns and the records that the sink was
@@ -15,14 +15,18 @@ from podtide.adapters.eventlog.bytes.lines import FaultKind
 from podtide.adapters.eventlog.contents import LogApplication, begins_late
 from podtide.adapters.recording.log_actuator import LogWorld, Meter, Sink
 from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
+from podtide.adapters.recording.run_stalls import RunStalls, stall_document
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.sparklog.log import SparkLog
 from podtide.adapters.views.sparklog.narrator import Narrator
 from podtide.adapters.views.stats.series import History
 from podtide.domain.base.units import Millis
-from podtide.domain.conf.spark_conf import SparkConf
+from podtide.domain.conf.spark_conf import SparkConf, read
 from podtide.domain.protocol.stimuli import ShuffleUnneeded, Stimulus
+from podtide.domain.scaling.load import Load
 from podtide.domain.scaling.rules import total_need
+from podtide.domain.stalls.facts import StallConfig
+from podtide.domain.stalls.readings import profile_moments
 from podtide.entrypoints.common.event_loop import Loop
 from podtide.entrypoints.common.log_config import NothingToReplay, SettledConf, settle
 
@@ -59,6 +63,8 @@ class Replay:
         times = [t for t in (application.started_ms, application.first_ms) if t is not None]
         start = max(0, min(times, default=sensor.clock))
         self.meter = Meter(start)
+        self.stalls = RunStalls(StallConfig(start, _poll_ms(self.settled)))
+        self._reflected: Load | None = None
         self.history = History(start)
         self.world = LogWorld(self.sink)
         self.cleaned: LogWorld | None = None
@@ -82,6 +88,7 @@ class Replay:
             raise NothingToReplay(text)
         self.loop.finish(end)
         self._observe(end)
+        self._watch(end, last=True)
         if self.narrator is not None:
             self.narrator.passed(loop.lanes[0].state, end + 1)
         return self._document(application, start, end)
@@ -102,6 +109,7 @@ class Replay:
     def _observe(self, now: Millis) -> None:
         if self.narrator is not None:
             self.narrator.passed(self.loop.lanes[0].state, now)
+        self._watch(now)
         if now <= self.meter.last:
             return
         loop = self.loop
@@ -111,6 +119,23 @@ class Replay:
         busy, executors = state.idleness.busy_of_all()
         self.history.hold(self.meter.last, now, (self.world.target, need, executors, busy))
         self.meter.observe(now, need, executors, busy, waiting=loop.load.tasks_wait())
+
+    def _watch(self, now: Millis, *, last: bool = False) -> None:
+        """Whether anything moved until ``now``; ``last``: the log ends."""
+        loop, stalls = self.loop, self.stalls
+        load, scaling = loop.load, loop.lanes[0].state
+        if load is not self._reflected:
+            self._reflected = load
+            stalls.hear(load.recent, loop.now)
+        if (last or stalls.due(now)) and (load.tasks_wait() or stalls.state.open):
+            stalls.look(profile_moments(load, scaling, loop.config, dynamic=self.settled.enabled), now)
+        if loop.config.shuffle_tracking and self.settled.enabled:
+            stalls.look_at_kept(scaling, now, last=last)
+
+    def _stalls(self, end: Millis) -> list[dict[str, Any]]:
+        """The stalls; not those of months, which only a log's clock makes when it jumps."""
+        told = self.stalls.all()
+        return [stall_document(stall) for stall in told if (stall.until or end) - stall.since <= JUMP_MS]
 
     def _cut_short(self) -> list[str]:
         gaps = self.loop.cut_short
@@ -179,6 +204,8 @@ class Replay:
                 "bounds": None if self.cleaned is None else {"shuffles_never_cleaned": _lane(self.world),
                                                              "shuffles_cleaned_at_once": _lane(self.cleaned)},
             },
+            "stalls": self._stalls(end),
+            "stalls_left_out": self.stalls.left_out,
             "series": self.history.document(),
             "notes": [*_incomplete(sensor), *sensor.source.notes, *settled.notes],
             "limits": [*_limits(sensor, settled, self.cleaned is not None), *self._cut_short(), *self._unsaid(start)],
@@ -204,6 +231,15 @@ def _lane(world: LogWorld) -> dict[str, Any]:
         "by_cause": dict(sorted(tally.by_cause.items())),
         "held": dict(sorted(tally.held.items())),
     }
+
+
+def _poll_ms(settled: SettledConf) -> Millis | None:
+    """How long a pod may live and never be seen; None where executors are no pods, or its setting cannot be used."""
+    master = settled.conf.setting("spark.master")
+    if master is None or not master.value.startswith("k8s"):
+        return None
+    poll = read(settled.conf, "spark.kubernetes.executor.apiPollingInterval").value_or(None)
+    return poll.value if poll is not None and isinstance(poll.value, int) else None
 
 
 def _incomplete(sensor: EventLogSensor | SecondProcess) -> list[str]:

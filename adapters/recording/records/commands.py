@@ -1,4 +1,5 @@
-"""Every command of an application as a record: those of dynamic allocation, of pods and of containers (docs/formats.md).
+"""Every command of an application as a record: those of dynamic allocation, of pods and of containers
+(docs/reference/formats.md).
 
 What dynamic allocation alone decides stands in ``records.decisions``, so that the replay of an event log loads no machine of
 a cluster manager.

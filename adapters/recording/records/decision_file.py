@@ -1,4 +1,4 @@
-"""Files of decisions: JSON lines, one decision a line, exactly the records of ``--json`` (docs/formats.md).
+"""Files of decisions: JSON lines, one decision a line, exactly the records of ``--json`` (docs/reference/formats.md).
 
 There is no header and no footer, so the files of two replays can be compared with ``diff``, cut with ``head`` and
 read with ``jq``. A file is written beside its place under another name and renamed once it is whole: whoever looks

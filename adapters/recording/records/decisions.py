@@ -1,4 +1,4 @@
-"""Decisions as records: the one form in which they are printed, stored and compared (docs/formats.md).
+"""Decisions as records: the one form in which they are printed, stored and compared (docs/reference/formats.md).
 
 A record is a flat JSON object that opens with ``at_ms``. Commands of dynamic allocation carry Spark's own call name,
 commands about pods the name of what is asked of the cluster or of the driver, and all their fields; reports carry

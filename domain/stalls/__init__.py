@@ -1,0 +1,1 @@
+"""Stalls: tasks wait and nothing moves; since when, and why."""
