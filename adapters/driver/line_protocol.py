@@ -2,7 +2,7 @@
 
 A line is ``target N``, ``target PROFILE N``, ``kill ID...``, ``decommission ID...``, ``status`` or ``stop``; or the same as
 a JSON object, such as ``{"target": 5, "profile": 1}``. Empty lines and lines that begin with ``#`` mean nothing. It is
-described in docs/live-sources.md. Everything is bounded: numbers by what Spark can hold, ids by what a label can.
+described in docs/reference/live.md. Everything is bounded: numbers by what Spark can hold, ids by what a label can.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A schedule of targets, read: executors wanted over time, from the beginning of a run on.
 
 It is one line (``0:10,60:50,5m:0``), a file of lines (``TIME N`` or ``TIME PROFILE N`` in order of time, ``#`` begins a
-comment), or a workload file's ``targets`` (docs/workload.md); which of the two a file is, its first line tells. What it
-cannot mean is refused with the file, the line and what was expected there.
+comment), or a workload file's ``targets`` (docs/reference/workload.md); which of the two a file is, its first line
+tells. What it cannot mean is refused with the file, the line and what was expected there.
 """
 
 from __future__ import annotations

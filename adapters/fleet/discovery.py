@@ -28,6 +28,7 @@ from podtide.adapters.eventlog.bytes.codecs import HEAD_BYTES
 from podtide.adapters.eventlog.bytes.errors import LogError, LogMissing, LogNotFound, LogUndecodable, LogUnreadable
 from podtide.adapters.eventlog.bytes.lines import Chunk
 from podtide.adapters.eventlog.bytes.rolled import (
+    IN_PROGRESS,
     ROLLED_PREFIX,
     STATUS_PREFIX,
     hidden,
@@ -55,12 +56,14 @@ _MEMBER: Final = re.compile(r"(.+?\.zip)!.+", re.IGNORECASE | re.DOTALL)
 
 
 class FoundLog(NamedTuple):
-    """A log, or what may be one. ``named``: the user names it as one. ``problem``: why it need not be tried."""
+    """A log, or what may be one. ``named``: the user names it as one. ``problem``: why it need not be tried.
+    ``in_progress``: Spark says by a name that it writes it still."""
 
     place: str
     stamp: Stamp
     named: bool
     problem: str | None = None
+    in_progress: bool = False
 
 
 class ListError(Exception):
@@ -146,7 +149,7 @@ class Finder:
             self.passed_over += 1
             return
         if not item.name.lower().endswith(".zip"):
-            yield FoundLog(place, item.stamp, named)
+            yield FoundLog(place, item.stamp, named, in_progress=item.name.endswith(IN_PROGRESS))
             return
         try:
             members = listing.logs_in_zip(item.path)
@@ -166,7 +169,8 @@ class Finder:
                 raise LogUnreadable(place, f"lies more than {DEPTH_MAX} folders deep")
             items = listing.items(path)
             if path.rstrip("/").rpartition("/")[2].startswith(ROLLED_PREFIX) or any(map(_is_events, items)):
-                yield FoundLog(place, stamp_of_all(_rolled(items)), True)
+                parts = _rolled(items)
+                yield FoundLog(place, stamp_of_all(parts), True, in_progress=_is_written(parts))
                 return
             if parts := _delivered(items):
                 yield FoundLog(place, stamp_of_all(parts), True)
@@ -243,12 +247,19 @@ def _whole(listing: Listing, folder: str) -> FoundLog | None:
         parts = _rolled(items) if any(_is_events(item) for item in items) else _delivered(items)
     except LogError:
         return None
-    return FoundLog(listing.show(folder), stamp_of_all(parts), True) if parts else None
+    whole = FoundLog(listing.show(folder), stamp_of_all(parts), True, in_progress=_is_written(parts))
+    return whole if parts else None
 
 
 def _rolled(items: Iterable[Item]) -> dict[str, Stamp]:
     """The files of the one rolled log that a folder is, by name."""
     return {item.name: item.stamp for item in items if not item.folder and not hidden(item.name)}
+
+
+def _is_written(parts: Iterable[str]) -> bool:
+    """Whether the status file of a rolled log says that it is written still."""
+    status = [name for name in parts if name.startswith(STATUS_PREFIX)]
+    return bool(status) and all(name.endswith(IN_PROGRESS) for name in status)
 
 
 def _is_events(item: Item) -> bool:

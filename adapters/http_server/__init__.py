@@ -1,4 +1,4 @@
-"""What podtide's HTTP servers share: a thread with an event loop, bounds on what clients can hold of it, and TLS.
+"""What podtide's HTTP servers share: a thread that listens, bounds on what clients can hold of it, and TLS.
 
-aiohttp does the protocol; it is imported with ``listener`` alone.
+``listener`` is an event loop with aiohttp, imported with it alone; ``small_server`` needs the standard library only.
 """

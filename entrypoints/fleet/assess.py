@@ -52,6 +52,11 @@ def assess(path: str, options: FleetOptions) -> FleetRow:
             application = read_application(source).application
     except NothingToRun as nothing:
         return FleetRow(log=path, status=RowStatus.REFUSED, reason=shortened(clean(str(nothing))))
+    return assess_application(path, application, options)
+
+
+def assess_application(path: str, application: Application, options: FleetOptions) -> FleetRow:
+    """The row of an application that was read from the log at ``path``."""
     if (why := lost_parts(application) or nothing_to_run(application)) is not None:
         return _row_of(path, application, RowStatus.REFUSED, why)
     made = study(application, seeds=options.seeds)

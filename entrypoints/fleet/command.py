@@ -133,7 +133,7 @@ def fleet(logs: tuple[str, ...], out: str, listed: str | None, **given: Any) -> 
     4 the Spark cluster, 130 interrupted.
     """
     options = _options(given)
-    engine, limits = _engine(given)
+    engine, limits = engine_of(given)
     request = FleetRequest(
         logs, listed, SurveyTerms(out, limits, given["fresh"], given["again"]), given["plain"], given["as_json"]
     )
@@ -252,7 +252,7 @@ def _options(given: dict[str, Any]) -> FleetOptions:
     )
 
 
-def _engine(given: dict[str, Any]) -> tuple[Engine, tuple[object, ...]]:
+def engine_of(given: dict[str, Any]) -> tuple[Engine, tuple[object, ...]]:
     """What the work is done by, and the limits that it keeps. Raises Misused."""
     spark = given["engine"] == "spark"
     for name, wanted, wrong in (

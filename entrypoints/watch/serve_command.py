@@ -1,0 +1,203 @@
+"""``podtide serve``: a history in a browser, and the reports of its runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import click
+
+from podtide.adapters.eventlog.bytes.errors import LogError
+from podtide.adapters.fleet.discovery import Finder
+from podtide.adapters.history.history_server import is_history_server
+from podtide.adapters.history.site.pages import SiteTerms
+from podtide.adapters.history.site.routes import HistorySite
+from podtide.adapters.history.site.shelf import ReportShelf
+from podtide.adapters.history.store import HistoryError, RunHistory, is_history
+from podtide.adapters.http_server.certificate import Certificate
+from podtide.adapters.http_server.settings import loopback
+from podtide.adapters.http_server.small_server import CannotServe, ServerBounds, SmallServer
+from podtide.adapters.process_pool import Workers
+from podtide.entrypoints.common.duration import duration_of
+from podtide.entrypoints.common.output import Misused, UnreadableInput, printed, refused_as
+from podtide.entrypoints.fleet.options import MEMORY_DEFAULT_MIN, memory_bytes
+from podtide.entrypoints.fleet.work import FleetOptions
+from podtide.entrypoints.stage.token import given_token, made_token
+from podtide.entrypoints.watch.command import INTERVAL_MIN_S, LOOK_S, WatchRequest, run_watch
+from podtide.entrypoints.watch.passes import WatchTerms
+from podtide.entrypoints.watch.reports import report
+from podtide.entrypoints.whatif.options import given_prices
+from podtide.entrypoints.whatif.workers import processors
+
+VARIABLE: Final = "PODTIDE_SERVE_TOKEN"
+FILE: Final = click.Path(path_type=Path)
+BOUNDS: Final = ServerBounds(deadline_s=30.0, connections_max=64)
+LIMIT_S: Final = 300.0
+"""Of one log, where a PLACE is watched."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryServeOptions:
+    """What the command line says."""
+
+    place: str
+    history: str | None
+    address: str
+    port: int
+    tls_cert: Path | None
+    tls_key: Path | None
+    plain: bool
+    token_file: Path | None
+    price: str | None
+    interval: float
+    report_timeout: float
+
+
+@click.command()
+@click.argument("place", metavar="PLACE|HISTORY")
+@click.option("--history", metavar="FILE", help="Keep the history of PLACE here (a temporary file if not given).")
+@click.option("--address", default="127.0.0.1", show_default=True, metavar="ADDR", help="0.0.0.0: for other machines.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=10_080, show_default=True, help="0: a free one.")
+@click.option("--tls-cert", type=FILE, metavar="FILE", help="HTTPS with this certificate (PEM), and --tls-key.")
+@click.option("--tls-key", type=FILE, metavar="FILE", help="Its key (PEM).")
+@click.option("--plain", is_flag=True, help="Let other machines in without TLS: the token travels in clear.")
+@click.option(
+    "--token-file",
+    type=FILE,
+    metavar="FILE",
+    help="Holds the token that other machines need; made where there is none.",
+)
+@click.option("--price", metavar="PRICES", help="Show money instead of core-hours, as in whatif.")
+@click.option(
+    "--interval", default="1m", show_default=True, callback=duration_of, metavar="TIME", help="Between looks at PLACE."
+)
+@click.option(
+    "--report-timeout", default="2m", show_default=True, callback=duration_of, metavar="TIME", help="For one report."
+)
+def serve(**given: Any) -> int:
+    """Show a history of podtide watch, or the logs in PLACE, in a browser.
+
+    The pages show the applications, how their run times and bills went, what was a regression and why, and each run with its
+    whole report, which is made when it is asked for. The server listens on loopback unless told otherwise; other machines
+    need a token ($PODTIDE_SERVE_TOKEN, --token-file, or a new one that is printed), which is the password in the browser.
+
+    \b
+    Exit codes: 2 usage, or the address cannot be listened on, 3 the history or PLACE cannot be read, 130 interrupted.
+    """
+    run_serve(HistoryServeOptions(**given))
+
+
+def run_serve(options: HistoryServeOptions) -> NoReturn:
+    """Serve until a signal's exception. Raises a Refusal."""
+    certificate = _certificate(options)
+    local = loopback(options.address)
+    if certificate is None and not options.plain and not local:
+        raise Misused(
+            f"other machines reach {options.address}, where the token would travel in clear: "
+            "name --tls-cert and --tls-key, or --plain"
+        )
+    if options.interval < INTERVAL_MIN_S:
+        raise Misused("--interval is at least 1s")
+    prices = given_prices(options.price)
+    token, origin = (None, "") if local else _token(options.token_file)
+    with contextlib.ExitStack() as end:
+        history, watcher = end.enter_context(_history(options))
+        makers = partial(Workers, jobs=1, limit_s=options.report_timeout or None, memory_bytes=_memory(1))
+        shelf = end.enter_context(ReportShelf(partial(report, prices), makers))
+        site = HistorySite(history, SiteTerms(prices), shelf, token=token, local=local)
+        with refused_as(Misused, CannotServe):
+            server = end.enter_context(
+                SmallServer(
+                    site.reply, options.port, options.address, name="serve", bounds=BOUNDS, certificate=certificate
+                )
+            )
+        with printed():
+            if origin:
+                print(origin)
+            print(f"# {server.url}; Ctrl-C ends it", flush=True)
+        _stay(watcher)
+
+
+class _Watcher:
+    """Watches a place beside the server; ``refusal`` ends the command."""
+
+    def __init__(self, request: WatchRequest, engine: Any) -> None:
+        self.refusal: click.ClickException | None = None
+        self.thread = threading.Thread(target=self._run, args=(request, engine), name="watch", daemon=True)
+        self.thread.start()
+
+    def _run(self, request: WatchRequest, engine: Any) -> None:
+        try:
+            run_watch(request, engine)
+        except click.ClickException as refusal:
+            self.refusal = refusal
+
+
+@contextlib.contextmanager
+def _history(options: HistoryServeOptions) -> Iterator[tuple[str, _Watcher | None]]:
+    """The file of the history, and who fills it. Raises Misused, UnreadableInput."""
+    if is_history(options.place):
+        if options.history is not None:
+            raise Misused("PLACE is a history already; --history belongs to places with logs")
+        with refused_as(UnreadableInput, HistoryError), RunHistory(options.place, write=False):
+            pass
+        yield options.place, None
+        return
+    with contextlib.ExitStack() as end:
+        if options.history is None:
+            folder = end.enter_context(tempfile.TemporaryDirectory(prefix="podtide-", ignore_cleanup_errors=True))
+            path = str(Path(folder) / "history.db")
+        else:
+            path = options.history
+        with refused_as(Misused, HistoryError), RunHistory(path, write=True):
+            pass
+        if not is_history_server(options.place):
+            with refused_as(UnreadableInput, LogError):
+                next(Finder().argument(options.place), None)
+        terms = WatchTerms((options.place,), FleetOptions(prices=given_prices(options.price)))
+        request = WatchRequest(path, terms, options.interval, quiet=True)
+        jobs = processors()
+        yield path, _Watcher(request, partial(Workers, jobs=jobs, limit_s=LIMIT_S, memory_bytes=_memory(jobs)))
+
+
+def _memory(jobs: int) -> int | None:
+    """A bound for each of so many processes: half of what a fleet gives them, since reports and logs share the machine."""
+    whole = memory_bytes(None, 1)
+    return None if whole is None else max(MEMORY_DEFAULT_MIN, whole // (2 * jobs))
+
+
+def _certificate(options: HistoryServeOptions) -> Certificate | None:
+    if options.tls_cert is None and options.tls_key is None:
+        return None
+    if options.tls_cert is None or options.tls_key is None:
+        raise Misused("--tls-cert and --tls-key go together")
+    return Certificate(options.tls_cert, options.tls_key)
+
+
+def _token(file: Path | None) -> tuple[str, str]:
+    """The token, and a line about one that is new."""
+    if file is not None and not file.exists():
+        return made_token(file), f"# the token is in {file}"
+    token = given_token(file, os.environ, VARIABLE)
+    if token is not None:
+        return token, ""
+    token = made_token(None)
+    return token, f"export {VARIABLE}={token}"
+
+
+def _stay(watcher: _Watcher | None) -> NoReturn:
+    """Wait for a signal's exception. A signal that comes just before a wait does not end it, so no wait is long."""
+    told = threading.Event()
+    while True:
+        told.wait(LOOK_S)
+        if watcher is not None and watcher.refusal is not None:
+            sys.stdout.flush()
+            raise watcher.refusal

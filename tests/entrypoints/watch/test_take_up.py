@@ -1,0 +1,89 @@
+"""What a worker answers for real logs, and the command as a whole with its processes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from podtide.adapters.fleet.rows import RowStatus
+from podtide.adapters.history.store import RunHistory
+from podtide.adapters.history.values import WatchedRun, run_of
+from podtide.entrypoints.cli import run
+from podtide.entrypoints.watch.take_up import TakeUpOptions, take_up
+from tests.support.nightly_logs import another_night, lines_of
+from tests.support.project import PROJECT
+
+DEMO = next((PROJECT / "demo").glob("eventlog_v2_*"))
+
+
+def answer(place: Path, history: Path | None = None) -> WatchedRun:
+    options = TakeUpOptions(history=None if history is None else str(history))
+    return run_of(take_up(options, json.dumps([str(place), True, 1, 2, None]).encode()))
+
+
+def test_the_command_takes_a_real_log_up_and_knows_it_again(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    logs, history = tmp_path / "logs", tmp_path / "h.db"
+    shutil.copytree(DEMO, logs / DEMO.name)
+    (logs / "notes.txt").write_text("no log")
+    command = ["watch", str(logs), "--history", str(history), "--once", "--jobs", "1", "--json", "--lines"]
+    assert run([*command, str(tmp_path / "lines")]) == 0
+    first = json.loads(capfd.readouterr().out)
+    assert (first["taken"], first["skipped"], first["broken"]) == (1, 1, 0)
+    (told,) = map(json.loads, (tmp_path / "lines").read_text().splitlines())
+    assert told["kind"] == "run"
+    assert told["healthy"]
+    assert told["runtime_s"] > 0
+    assert told["core_hours"] > 0
+    shutil.copytree(logs / DEMO.name, tmp_path / "again" / DEMO.name)
+    command[1] = str(tmp_path / "again")
+    assert run([*command, str(tmp_path / "lines")]) == 0
+    second = json.loads(capfd.readouterr().out)
+    assert (second["taken"], second["known"], second["runs"]) == (0, 1, 1)
+    with RunHistory(str(history), write=False) as base:
+        (kept,) = base.runs()
+    assert kept.place == str(logs / DEMO.name)
+    assert kept.key.app_id in DEMO.name
+
+
+def test_a_log_that_is_cut_off_is_not_finished(tmp_path: Path) -> None:
+    whole = answer(DEMO)
+    assert whole.finished
+    assert whole.healthy
+    lines = lines_of(DEMO)
+    kept = lines.rstrip().splitlines()[:-1]
+    (tmp_path / "cut").write_bytes(b"\n".join(kept) + b"\n")
+    cut = answer(tmp_path / "cut")
+    assert cut.key == whole.key
+    assert (cut.finished, cut.healthy) == (False, False)
+
+
+def test_a_log_without_tasks_says_why(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text('{"Event":"SparkListenerLogStart","Spark Version":"4.3.0"}\n')
+    found = answer(tmp_path / "a")
+    assert found.key is None
+    assert found.row.status is RowStatus.REFUSED
+    assert found.row.reason
+
+
+@pytest.mark.parametrize(
+    ("run_of_last_night", "cause"),
+    [("more_data", "more data"), ("skewed_key", "skew"), ("maximum", "fewer executors: no more were allowed")],
+)
+def test_a_regression_of_real_runs_names_its_cause(tmp_path: Path, run_of_last_night: str, cause: str) -> None:
+    compared = PROJECT / "tests" / "compared" / "nightly"
+    nights = ["base", "base_again", "base", "base_again", run_of_last_night]
+    for night, name in enumerate(nights, start=1):
+        (log,) = (compared / name / "run1" / "log").iterdir()
+        another_night(lines_of(log), tmp_path / "logs", night)
+    lines = tmp_path / "lines"
+    command = ["watch", str(tmp_path / "logs"), "--history", str(tmp_path / "h.db"), "--lines", str(lines), "--once"]
+    assert run(command) == 1
+    told = [json.loads(line) for line in lines.read_text().splitlines()]
+    found = [one for one in told if one["kind"] == "regression" and one["measure"] == "run time"]
+    assert len(found) == 1
+    assert found[0]["causes"][0]["text"].startswith(cause)
+    if run_of_last_night == "maximum":
+        assert "spark.dynamicAllocation.maxExecutors" in found[0]["causes"][0]["settings"][0]
