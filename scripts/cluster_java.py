@@ -21,6 +21,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Sequence
 from math import log
 from pathlib import Path
 from typing import Final
@@ -119,7 +120,7 @@ def start_delays(seed: str) -> list[float]:
     ]
 
 
-def environment(folder: Path, home: Path, delays: list[float], *, classes_listed: bool = False) -> dict[str, str]:
+def environment(folder: Path, home: Path, delays: Sequence[float], *, classes_listed: bool = False) -> dict[str, str]:
     """Write the delays into ``folder``; return the variables that the wrapper, and an application that kills, read."""
     waiting, processes = folder / "delays", folder / "processes"
     waiting.mkdir()

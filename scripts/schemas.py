@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from podtide.adapters.views.comparison.document import ComparisonDocument
 from podtide.adapters.views.whatif import model
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "schema"
@@ -24,7 +25,11 @@ WIDTH: Final = 118
 def schemas() -> dict[str, str]:
     """The text of each generated file, by its name."""
     title = "The document of podtide whatif --json and podtide tune --json, version 1"
-    return {"whatif.json": _text(_schema(model.Document, title, model.TUNE_KEYS))}
+    compared = "The document of podtide compare --json, version 1"
+    return {
+        "whatif.json": _text(_schema(model.Document, title, model.TUNE_KEYS)),
+        "compare.json": _text(_schema(ComparisonDocument, compared, ())),
+    }
 
 
 def main() -> None:

@@ -11,8 +11,8 @@ case, 0), PROCESSES (2).
 
 ``python scripts/soak.py --seed 17 --mode faithful [--without PART]... [--until MS]`` plays one case and tells of it.
 
-Exit code: 0 no violation, or with MODE=faithful only those that Spark's rules are known for (docs/known-violations.md);
-1 a violation without a name, or any with the fixes on; 2 wrong usage.
+Exit code: 0 no violation, or with MODE=faithful only those that Spark's rules are known for
+(docs/reference/known-violations.md); 1 a violation without a name, or any with the fixes on; 2 wrong usage.
 """
 
 from __future__ import annotations
