@@ -11,7 +11,7 @@ SPARK := .venv-spark
 SPARK_STAMP := $(SPARK)/.installed
 DEMO := $(firstword $(wildcard demo/eventlog_v2_*))
 
-.PHONY: help demo test check lint types contracts schemas mutants search unit domain outside plain-python live-quick live conformance truth-check accuracy intervals soak bench wheel clean
+.PHONY: help demo test check lint types contracts schemas reference site mutants search unit domain outside plain-python live-quick live conformance truth-check accuracy intervals soak bench wheel clean
 
 help:
 	@echo "make demo         replay the event log that ships with the project, ask it what if, simulate a cluster with bad weather"
@@ -24,6 +24,8 @@ help:
 	@echo "make soak         a million steps against clusters that misbehave   (STEPS=, MODE=faithful|fixed, SEED=)"
 	@echo "make search       try every property with 1,500 fresh examples instead of 50"
 	@echo "make mutants      plant small mistakes in the domain, one at a time, and count those that the tests see   (SHARE=)"
+	@echo "make site         build the site of docs/, in out/site"
+	@echo "make reference    generate the pages of docs/reference that say what the code says"
 	@echo "make schemas      generate the JSON Schemas in docs/schema from the records that they describe"
 	@echo "make bench        benchmarks against real Spark in the same run          (Java 17)"
 
@@ -48,7 +50,7 @@ test: check
 
 # Two things at a time: the live tests wait more than they work, mypy works in one process, the wheel waits for its packages.
 check: lint contracts
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target live-quick types unit wheel
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target live-quick types unit wheel site
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -68,6 +70,13 @@ mutants: $(STAMP)
 
 schemas: $(STAMP)
 	$(BIN)/python scripts/schemas.py
+
+reference: $(STAMP)
+	$(BIN)/python -m scripts.reference
+
+# The site of docs/, in out/site; a link that leads nowhere is an error.
+site: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 unit: domain outside plain-python
 

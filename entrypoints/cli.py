@@ -1,7 +1,7 @@
 """The command line. Commands are imported when they are called: ``podtide --help`` loads click and nothing else.
 
 Exit codes: 0 done; 1 the check that was asked for failed; 2 usage or config; 3 input cannot be read; 4 the cluster; 5
-refused: the model does not fit; 130 interrupted (docs/formats.md).
+refused: the model does not fit; 130 interrupted (docs/reference/formats.md).
 """
 
 from __future__ import annotations
@@ -35,7 +35,16 @@ COMMANDS: Final = {
         "podtide.entrypoints.whatif.diff_command",
         "What a change of config does to each application of a corpus.",
     ),
+    "compare": (
+        "podtide.entrypoints.compare.command",
+        "Why the last run took longer, or cost more, than the run before it.",
+    ),
     "fleet": ("podtide.entrypoints.fleet.command", "A table over very many logs: waste by cause, the best setting."),
+    "watch": (
+        "podtide.entrypoints.watch.command",
+        "Keep a history of finished runs; report the slower and the dearer.",
+    ),
+    "serve": ("podtide.entrypoints.watch.serve_command", "Show a history, its runs and their reports in a browser."),
     "conf": ("podtide.entrypoints.check.conf_command", "Check a configuration and show what is in force, and why."),
     "simulate": (
         "podtide.entrypoints.simulate.command",

@@ -5,7 +5,7 @@ What a file cannot mean is refused with the file, the line, the key and what was
 too deep or full of aliases is refused before it costs anything. ``write`` gives back a file that reads as the same
 cluster, with remarks behind its keys where the caller gives them (``podtide fit`` says on how much each number rests).
 
-docs/fake-cluster.md describes the format.
+docs/reference/fake-cluster.md describes the format.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A file has either ``targets`` or ``jobs``. Every other key has a default. What a
 the line, the key and what was expected there; a file that is too large, too deep or full of aliases is refused before it
 costs anything, as are workloads that would run too long. ``write`` gives back a file that reads as the same workload.
 
-docs/workload.md describes the format.
+docs/reference/workload.md describes the format.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ else: each key has a default, so that ``kind: yarn`` alone is the default cluste
 with the file, the line, the key and what was expected there; what a file may cost is bounded before it is understood;
 ``write`` gives back a file that reads as the same cluster. ``read_cluster`` reads either kind.
 
-docs/fake-yarn.md describes the format.
+docs/reference/fake-yarn.md describes the format.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ shuffle data; and which executors are busy, for kills without force. How single 
 
 A first look at an application in its middle is a look like any other, from nothing: executors register in the order in
 which they were added, stages begin with the tasks that are left. What cannot be known this way, and what follows from
-it, is in docs/live-sources.md.
+it, is in docs/reference/live.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Why: the causes, bounds and numbers that every command and report carries.
 
 Reasons are values: a cause from a closed list and the numbers behind it. A bound is what held something back or kept
-it alive. Both lists are documented in docs/formats.md; their texts are the names in every output.
+it alive. Both lists are documented in docs/reference/formats.md; their texts are the names in every output.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 ``Starts`` carries out what ``behaviour.StartUp`` describes. A start is an amount of work, in milliseconds of a machine that
 has nothing else to do. While ``k`` starts are under way on a machine, each advances at the rate ``min(1, parallel / k)``.
 That is processor sharing, and it is what real starts do: eight JVMs that start on two cores take as long together as one
-after the other (docs/model.md has the figures).
+after the other (docs/explanation/model.md has the figures).
 
 A start has two parts. The first ends with the registration. The second is what lies between the registration and the
 moment from which the executor is given tasks: the driver makes its first offer only when the executor reports that it is up

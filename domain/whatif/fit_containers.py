@@ -15,7 +15,7 @@ own config, since what is taken from one part is left to the other.
 
 An executor that is told to go stands until its release is sent with the next beat, and its container is stopped. What is
 left of a removal's time when half a beat is taken off is the stop; ten seconds of it are Docker's grace where containers are
-Docker's (docs/model.md).
+Docker's (docs/explanation/model.md).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ their logarithms, with a prior (a log whose executors all started side by side s
 
 Where executors do not share a machine, a work is a latency and nothing is to be found. A machine shared by *all* executors
 is seen when they all name one host; of hosts that have several each, the log does not tell how large they are, and they are
-taken to be large enough (docs/model.md, "What cannot be known").
+taken to be large enough (docs/explanation/model.md, "What cannot be known").
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.rerun.start_up import SharedStartUp
 
 PARALLEL_USUAL: Final = 1.3
-"""What 239 starts of 26 real applications on one host of two cores say, taken together (docs/model.md): less than its cores,
-because a JVM that starts compiles and collects on threads of its own."""
+"""What 239 starts of 26 real applications on one host of two cores say, taken together (docs/explanation/model.md):
+less than its cores, because a JVM that starts compiles and collects on threads of its own."""
 
 PARALLEL_SPREAD: Final = 0.3
 """How far the logarithm of ``parallel`` may well be from the usual one."""
@@ -54,7 +54,7 @@ START_WORK_MOST_MS: Final[Millis] = 1_500
 ALIKE_WORK: Final = 0.1
 ALIKE_TIME: Final = 0.25
 """How far the logarithms of works are from their mean where starts share a machine, and those of whole starts where each
-waits for itself: what tells 36 runs of the one kind from 45 of the other best (docs/model.md)."""
+waits for itself: what tells 36 runs of the one kind from 45 of the other best (docs/explanation/model.md)."""
 
 _TAIL: Final = 4
 _ROUNDS: Final = 12

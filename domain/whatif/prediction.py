@@ -8,8 +8,8 @@ split conformal interval with normalised scores (Lei et al., "Distribution-free 
 
 The ``Difficulty`` of a forecast has what the scale is made of, ``Scale`` the coefficients, and ``Tails`` the quantiles of
 the scores, for each ``ChangeKind``: what differs from the run that is known. ``calibration`` holds both, written by
-scripts/calibrate.py from every pair of real runs. docs/model.md shows what the intervals hold on applications that they were
-not made of.
+scripts/calibrate.py from every pair of real runs. docs/explanation/model.md shows what the intervals hold on
+applications that they were not made of.
 """
 
 from __future__ import annotations

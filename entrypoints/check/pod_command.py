@@ -7,7 +7,7 @@ values unless they are given, so that two runs can be compared.
 What Spark redacts is not shown unless ``--show-secrets`` is given; a dry run sends the whole manifest either way.
 
 Exit codes: 0 done; 2 the command line or the configuration cannot be used; 3 an input cannot be read; 4 the API server
-refuses or cannot be reached (docs/formats.md).
+refuses or cannot be reached (docs/reference/formats.md).
 """
 
 from __future__ import annotations

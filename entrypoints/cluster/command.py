@@ -24,7 +24,7 @@ from podtide.entrypoints.common.output import Misused, check_streams
     "--cluster",
     type=click.Path(),
     metavar="FILE",
-    help="What the cluster is like and what goes wrong, as YAML (docs/fake-cluster.md); without, nothing does.",
+    help="What the cluster is like and what goes wrong, as YAML (docs/reference/fake-cluster.md); without, nothing does.",
 )
 @click.option(
     "--record",

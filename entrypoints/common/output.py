@@ -1,9 +1,9 @@
 """How a command ends that has something to refuse, and how it treats standard output.
 
-Refusals are ``click`` exceptions with the exit codes of docs/formats.md: a usage or configuration that cannot be used, or an
-output that cannot be written (2); an input that cannot be read (3); a cluster that refuses (4); an application that the
-model does not fit (5). Their lines go to standard error, escaped. A reader of standard output that has gone (``| head``) is
-no fault; a disk that is full is.
+Refusals are ``click`` exceptions with the exit codes of docs/reference/formats.md: a usage or configuration that cannot
+be used, or an output that cannot be written (2); an input that cannot be read (3); a cluster that refuses (4); an
+application that the model does not fit (5). Their lines go to standard error, escaped. A reader of standard output that
+has gone (``| head``) is no fault; a disk that is full is.
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from podtide.adapters.clock import Clock
+from podtide.adapters.http_server.small_server import CannotServe
 from podtide.adapters.notices import Level, Notice, Notify, Topic
-from podtide.adapters.views.live.http_server import CannotServe, LiveHttp
+from podtide.adapters.views.live.http_server import LiveHttp
 from podtide.adapters.views.live.log_lines import LiveLines, status_words
 from podtide.adapters.views.live.metrics import LiveMetrics, MetricsMissing
 from podtide.adapters.views.live.terminal import LiveTerminal

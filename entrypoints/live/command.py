@@ -60,7 +60,7 @@ def app_id_of(context: click.Context, option: click.Parameter, value: str) -> st
 @click.option(
     "--cluster",
     type=click.Choice(["local"]),
-    help="A cluster of its own for this run, with hollow pods (docs/cluster.md).",
+    help="A cluster of its own for this run, with hollow pods (docs/how-to/cluster.md).",
 )
 @click.option(
     "--properties-file", metavar="FILE", help="Settings in the form of spark-defaults.conf; --conf goes over it."
@@ -72,7 +72,7 @@ def app_id_of(context: click.Context, option: click.Parameter, value: str) -> st
 )  # fmt: skip
 @click.option("--target", type=click.IntRange(0, 2**31 - 1), metavar="N", help="This many executors.")
 @click.option("--schedule", metavar="FILE|TIME:N,...", help="Targets over time, such as 0:10,60:50,300:0 (seconds).")
-@click.option("--lines", is_flag=True, help="Targets and kills as lines on standard input (docs/live-sources.md).")
+@click.option("--lines", is_flag=True, help="Targets and kills as lines on standard input (docs/reference/live.md).")
 @click.option("--driver", metavar="URL", help="The driver's web interface; dynamic allocation is decided here.")
 @click.option("--driver-auth", metavar="ENV", help="Environment variable with a bearer token or user:password for it.")
 @click.option(
@@ -134,7 +134,7 @@ def run(mode: str, on_exit: str, on_eof: str, view: bool | None, cluster: str | 
     """Run executor allocation against a real cluster: in shadow beside Spark, or in charge.
 
     In shadow nothing is written. With --mode act pods are created and deleted, by one instance at a time; the driver must
-    leave them alone (docs/acting-for-a-driver.md). SIGTERM ends it cleanly. Exit code 0 at its end; 2 usage or
+    leave them alone (docs/how-to/live.md). SIGTERM ends it cleanly. Exit code 0 at its end; 2 usage or
     configuration, 3 a file that cannot be read, 4 the cluster (unreachable, refused, the lease is held, too many failures),
     130 interrupted.
     """

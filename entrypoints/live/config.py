@@ -49,14 +49,14 @@ PARKED: Final = (
     FAILURES_KEY,
     INSTANCES_KEY,
 )
-"""What a driver that is acted for sets so that it leaves executors alone (docs/acting-for-a-driver.md).
+"""What a driver that is acted for sets so that it leaves executors alone (docs/how-to/live.md).
 
 None of it says what is wanted of whoever acts for it, so it is not taken over from the driver."""
 
 NO_LIVE_YARN: Final = (
     "podtide run has no adapter for a live resource manager, only for the API server of Kubernetes; podtide simulate runs "
     "the YARN side against a fake one, and its decisions are functions to import (podtide.domain.engine, "
-    "podtide.domain.yarn; docs/yarn.md)"
+    "podtide.domain.yarn; docs/explanation/yarn.md)"
 )
 """Why a live run is refused where the master is YARN."""
 

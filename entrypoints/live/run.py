@@ -123,7 +123,7 @@ def _refuse_awake(options: RunOptions, driver_conf: Mapping[str, str]) -> None:
     if wrong := awake(driver_conf):
         raise Misused(
             f"the driver of {options.app_id} makes executors itself, with ids that podtide would give out, too "
-            "(docs/acting-for-a-driver.md)",
+            "(docs/how-to/live.md)",
             *wrong,
         )
 

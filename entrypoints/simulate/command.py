@@ -1,8 +1,9 @@
 """``podtide simulate``: an application against a fake cluster, years of bad weather in seconds.
 
 Dynamic allocation, allocator, lifecycle manager and backend are the real ones, from the same code that replays and runs
-live. What they ask for is answered by a model of a cluster (docs/fake-cluster.md), and the demand comes from targets over
-time or from a workload whose tasks run on the executors that come (docs/workload.md). The same seed gives the same story.
+live. What they ask for is answered by a model of a cluster (docs/reference/fake-cluster.md), and the demand comes from
+targets over time or from a workload whose tasks run on the executors that come (docs/reference/workload.md). The same
+seed gives the same story.
 """
 
 from __future__ import annotations
@@ -79,11 +80,13 @@ def _duration(context: click.Context, option: click.Parameter, value: str) -> Mi
 
 @click.command()
 @click.option("--targets", metavar="TIME:N,...", help="Executors wanted over time, such as 0:10,60:50,300:0 (seconds).")
-@click.option("--workload", metavar="FILE", help="Jobs and stages to run, or targets, as YAML (docs/workload.md).")
+@click.option(
+    "--workload", metavar="FILE", help="Jobs and stages to run, or targets, as YAML (docs/reference/workload.md)."
+)
 @click.option(
     "--cluster",
     metavar="FILE",
-    help="The cluster, as YAML (docs/fake-cluster.md, docs/fake-yarn.md); without, one that behaves.",
+    help="The cluster, as YAML (docs/reference/fake-cluster.md, docs/reference/fake-yarn.md); without, one that behaves.",
 )
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting; may be repeated.")
 @click.option(

@@ -16,11 +16,11 @@ TOKEN_MIN: Final = 16
 TOKEN_MAX: Final = 1_000
 
 
-def given_token(file: Path | None, environment: Mapping[str, str]) -> str | None:
+def given_token(file: Path | None, environment: Mapping[str, str], variable: str = VARIABLE) -> str | None:
     """The token that the user names; None where none is named. Raises Misused."""
     if file is None:
-        text = environment.get(VARIABLE)
-        return None if text is None else _checked(text, f"${VARIABLE}")
+        text = environment.get(variable)
+        return None if text is None else _checked(text, f"${variable}")
     try:
         with file.open(encoding="utf-8") as stream:
             return _checked(stream.read(TOKEN_MAX + 1), escaped(str(file)))

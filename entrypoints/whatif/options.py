@@ -59,7 +59,7 @@ def clustered(command: Command) -> Command:
     return click.option(
         "--cluster",
         metavar="FILE",
-        help="The cluster, Kubernetes (docs/fake-cluster.md) or YARN (docs/fake-yarn.md), as YAML; without, as the log's.",
+        help="The cluster as YAML (docs/reference/fake-cluster.md, docs/reference/fake-yarn.md); without, as the log's.",
     )(command)
 
 

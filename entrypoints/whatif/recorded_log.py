@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from podtide.adapters.eventlog.application import SHAPES, ApplicationLog
+from podtide.adapters.eventlog.application import ACCOUNT_SHAPES, SHAPES, AccountLog, ApplicationLog
 from podtide.adapters.eventlog.bytes.lines import FaultKind
 from podtide.adapters.eventlog.bytes.reader import LogSource
 from podtide.adapters.eventlog.bytes.source import open_log
@@ -54,13 +54,14 @@ class NothingToRun(NothingToReplay):
 class RecordedLog:
     """An application as recorded. ``settled``: the conf that it ran under; ``targets``: the replayed target, all profiles
     together, at each change (empty without dynamic allocation); ``counts``: what became of the lines; ``notes``: what is to
-    be said of the conf and the log."""
+    be said of the conf and the log; ``attempt``: Spark's own id of the attempt, where there is one."""
 
     application: Application
     settled: SettledConf
     targets: tuple[tuple[Millis, int], ...]
     counts: Mapping[str, int]
     notes: tuple[str, ...]
+    attempt: str | None = None
 
 
 class _Asking(LogWorld):
@@ -89,15 +90,18 @@ def read_application(
     spark_version: str | None = None,
     strict: bool = False,
     progress: Callable[[], None] | None = None,
+    account: AccountLog | None = None,
 ) -> RecordedLog:
     """Read a log that was opened (``open_log``); it is read to its end, and closing it is the caller's.
 
     ``overrides``: settings over the log's own that the replay decides with, where the log's are known to be incomplete;
-    ``spark_version``: whose defaults apply, the log's own if None; ``progress`` is called now and then. Raises LogError for
-    what cannot be read, SettingsError for unusable overrides, NothingToRun where no task ended well.
+    ``spark_version``: whose defaults apply, the log's own if None; ``progress`` is called now and then; ``account`` hears
+    what a comparison of runs needs. Raises LogError for what cannot be read, SettingsError for unusable overrides,
+    NothingToRun where no task ended well.
     """
     reading = LogReading()
-    sensor = EventLogSensor(source, strict=strict, shapes=SHAPES, observer=ApplicationLog(reading))
+    shapes = SHAPES if account is None else ACCOUNT_SHAPES
+    sensor = EventLogSensor(source, strict=strict, shapes=shapes, observer=ApplicationLog(reading, account))
     prologue = sensor.prologue()
     settled = settle(prologue, overrides, spark_version)
     times = [t for t in (prologue.started_ms, prologue.first_ms) if t is not None]
@@ -142,7 +146,8 @@ def read_application(
         "faults": len(sensor.faults),
     }
     targets = tuple((target.at, sum(target.executors.values())) for target in asking.targets)
-    return RecordedLog(application, settled, targets, lines, (*settled.notes, *_notes(sensor, loop)))
+    notes = (*settled.notes, *_notes(sensor, loop))
+    return RecordedLog(application, settled, targets, lines, notes, prologue.attempt)
 
 
 class Loaded(NamedTuple):

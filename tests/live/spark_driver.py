@@ -5,7 +5,7 @@ driver runs in a process of its own (``spark_program.py``), with its web interfa
 log file in which those who allocate speak at DEBUG, with milliseconds, in UTC.
 
 ``ASLEEP`` and ``SWITCHED_OFF`` are the two confs under which a driver leaves its executors to somebody else;
-docs/acting-for-a-driver.md says why each line is there.
+docs/how-to/live.md says why each line is there.
 """
 
 from __future__ import annotations

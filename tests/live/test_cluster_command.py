@@ -95,7 +95,9 @@ def test_a_program_in_cluster_mode(tmp_path: Path) -> None:
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert answer.read_text() == "5050", ran.stderr[-3000:]
-    assert "podtide cluster: 2 pods (1 deleted, 1 succeeded;" in ran.stderr
+    # The executor is deleted while it runs, or has ended by itself when its driver closed the connection.
+    fates = ("1 deleted, 1 succeeded", "2 succeeded")
+    assert any(f"podtide cluster: 2 pods ({fate};" in ran.stderr for fate in fates), ran.stderr[-3000:]
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("podtide-")]
     assert [line for line in _processes() if str(job) in line] == []
 

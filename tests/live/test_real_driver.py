@@ -1,6 +1,6 @@
 """``podtide run --mode act`` in charge of a real Spark driver's executors, which really run.
 
-The driver stands under one of the confs of docs/acting-for-a-driver.md; its executors are processes of this machine, two or
+The driver stands under one of the confs of docs/how-to/live.md; its executors are processes of this machine, two or
 three at a time. A job runs to its end, the executors are let go when there is nothing to do, come back for the next
 job, and nothing is left. Needs PODTIDE_SPARK_PYTHON.
 """

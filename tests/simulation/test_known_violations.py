@@ -1,6 +1,6 @@
 """What Spark's rules are known for, each in the smallest case that shows it: without the fix and not with it.
 
-docs/known-violations.md tells of each what happens, why, and what helps.
+docs/reference/known-violations.md tells of each what happens, why, and what helps.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ STORM_MS: Millis = 600_000
 
 
 class Name(Enum):
-    """What a violation is called (docs/known-violations.md)."""
+    """What a violation is called (docs/reference/known-violations.md)."""
 
     GHOST_COUNTED = "GHOST_COUNTED"
     EXCESS_RUNNING_SURVIVES = "EXCESS_RUNNING_SURVIVES"

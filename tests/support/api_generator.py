@@ -344,7 +344,7 @@ def outline(answer: Told) -> Any:
 
 
 def expected(ask: Ask, own: Any, real: Any) -> bool:
-    """Whether two outlines differ as docs/api-server.md says, and nothing but the answer differs."""
+    """Whether two outlines differ as docs/reference/api-server.md says, and nothing but the answer differs."""
     kind, codes = ask.name.split()[1], (own["code"], real["code"])
     if kind == "Service" and ask.method == "DELETE":
         return codes == (200, 200) and real["kind"] == "Status"

@@ -1,9 +1,9 @@
 """The actuator that only logs: every command is written down, nothing is carried out.
 
-What the engine would ask of a cluster comes out as records (docs/formats.md), one a line. So that it goes on, each call
-is answered at the same moment as done: pods count as created, claims as made, the driver pod as there. No pod is ever
-seen after that, and no executor registers: after allocation.executor.timeout the allocator gives its pods up and asks
-again, as it would against an API server that loses everything.
+What the engine would ask of a cluster comes out as records (docs/reference/formats.md), one a line. So that it goes on,
+each call is answered at the same moment as done: pods count as created, claims as made, the driver pod as there. No pod
+is ever seen after that, and no executor registers: after allocation.executor.timeout the allocator gives its pods up
+and asks again, as it would against an API server that loses everything.
 """
 
 from __future__ import annotations

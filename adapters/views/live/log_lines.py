@@ -2,8 +2,9 @@
 
 Plain lines have fixed columns - the time in UTC to the millisecond, the level, the kind (``decision``, ``held``, ``report``,
 ``news``, ``status``) and a name without blanks - and then words in which ``·`` stands between parts. A step's five hundred
-creates are one line. JSON lines hold every decision and report as its record (docs/formats.md) behind ``at_ms``, ``level``
-and ``kind``; values under keys that Spark redacts are redacted in both, and nothing in a line can steer a terminal.
+creates are one line. JSON lines hold every decision and report as its record (docs/reference/formats.md) behind
+``at_ms``, ``level`` and ``kind``; values under keys that Spark redacts are redacted in both, and nothing in a line can
+steer a terminal.
 
 Nothing here delays a decision. Steps and notices are put into a queue as they are; a thread formats and writes them. When
 the reader is slower than the run for long, the queue is full: lines are dropped, and the number of dropped lines is written
@@ -386,7 +387,7 @@ def status_words(snapshot: LiveSnapshot) -> list[str]:
 
 
 def status_record(snapshot: LiveSnapshot) -> dict[str, Any]:
-    """The same as plain data (docs/live-view.md)."""
+    """The same as plain data (docs/reference/live.md)."""
     calls = snapshot.calls
     return {
         "at_ms": snapshot.at,

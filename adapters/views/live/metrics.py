@@ -4,9 +4,9 @@ Nothing is counted here: the tracker counts, and a scrape reads a snapshot of it
 they say is what the view says. Labels have few values - profiles, states, bounds, causes, verbs, resources, status codes -
 and never the name of a pod or an executor; profiles beyond those that a snapshot tells one by one share the label ``other``.
 
-``METRICS`` is the list of what there is; the dashboard, the alerts and docs/live-view.md are held to it by tests. Durations
-are seconds, sizes bytes, counters end in ``_total``. What is not known has no sample rather than a zero: the age of a
-snapshot before the first one, the lease of a shadow, the driver where none is asked.
+``METRICS`` is the list of what there is; the dashboard, the alerts and docs/reference/live.md are held to it by tests.
+Durations are seconds, sizes bytes, counters end in ``_total``. What is not known has no sample rather than a zero: the
+age of a snapshot before the first one, the lease of a shadow, the driver where none is asked.
 """
 
 from __future__ import annotations

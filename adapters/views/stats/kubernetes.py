@@ -107,7 +107,7 @@ class KubernetesStats(StatsBase):
             self._lose(_forgotten(self._side, self._coming), VANISHED)
 
     def document(self) -> dict[str, Any]:
-        """The summary as plain data: counts, seconds and milliseconds since the epoch, as docs/formats.md says."""
+        """The summary as plain data: counts, seconds and milliseconds since the epoch, as docs/reference/formats.md says."""
         counts = self.counts
         return {
             **self._began(),

@@ -138,7 +138,7 @@ class YarnStats(StatsBase):
         self._look(now, side.allocator)
 
     def document(self) -> dict[str, Any]:
-        """The summary as plain data: counts, seconds and milliseconds since the epoch, as docs/formats.md says."""
+        """The summary as plain data: counts, seconds and milliseconds since the epoch, as docs/reference/formats.md says."""
         counts = self.counts
         return {
             **self._began(),

@@ -2,7 +2,7 @@
 
 ``podtide diff --json`` prints a ``DiffDocument``: its fields are the keys, in their order. A row is made where the log was
 read - in another process, as a rule - so that nothing but it travels. Times are seconds, changes are shares of the base
-(None where the base has nothing), their ranges are 90% prediction intervals. docs/diff.md tells the keys in prose.
+(None where the base has nothing), their ranges are 90% prediction intervals. docs/how-to/diff.md tells the keys in prose.
 """
 
 from __future__ import annotations

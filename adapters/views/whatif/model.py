@@ -1,11 +1,11 @@
 """The document of a what-if or a tune: one description, which the commands build, print as JSON and show to people.
 
 ``podtide whatif --json`` and ``podtide tune --json`` print a ``Document`` (``builtins``): its fields are the keys, in their
-order, and docs/schema/whatif.json is generated from it; docs/whatif.md and docs/tune.md explain the keys. The views - the
-HTML report, the notebook, the terminal - take a ``Document``, so that none of them looks up a key twice or meets a number
-that is none. ``read`` makes one of the JSON object: unknown keys are ignored, what may be missing is empty, and what is
-wrong is named by its path in the document. Numbers are finite and lists are bounded; texts are kept as they are, and every
-view escapes them.
+order, and docs/schema/whatif.json is generated from it; docs/how-to/whatif.md and docs/how-to/tune.md explain the keys.
+The views - the HTML report, the notebook, the terminal - take a ``Document``, so that none of them looks up a key twice
+or meets a number that is none. ``read`` makes one of the JSON object: unknown keys are ignored, what may be missing is
+empty, and what is wrong is named by its path in the document. Numbers are finite and lists are bounded; texts are kept
+as they are, and every view escapes them.
 
 Times are seconds since the application's start unless their names say milliseconds; shares and errors are fractions. With
 several runs of a tune every figure is a mean, so counts are numbers that may have a fraction.

@@ -3,7 +3,7 @@
 With one log every key of the what-if's document is there and means the same: ``self_replay`` is the config that ran, run
 again with the recorded luck, ``variants`` are the frontier, the static counts and the recommendation. With several logs the
 figures of ``recorded``, ``self_replay`` and ``variants`` are means over the runs (of the own error: the largest), curves,
-stages and decisions are left out, and ``runs`` has a row for each. docs/tune.md tells the keys in prose.
+stages and decisions are left out, and ``runs`` has a row for each. docs/how-to/tune.md tells the keys in prose.
 """
 
 from __future__ import annotations

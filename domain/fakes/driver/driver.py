@@ -14,7 +14,7 @@ What cannot matter to it is not heard, so everything may be told.
 ``advance`` returns another state, and the one before it answers no more (``base.versioned.Stale``): whoever wants to go on
 twice from the same moment forks it (``fork``). A step costs what happens: a task about ten microseconds, whatever the
 number of executors. A fork, or a step that raises, costs what all the steps before it did. The rules are Spark's
-(``domain.scheduler``), as a rerun has them; docs/workload.md says what of Spark they leave out.
+(``domain.scheduler``), as a rerun has them; docs/reference/workload.md says what of Spark they leave out.
 """
 
 from __future__ import annotations

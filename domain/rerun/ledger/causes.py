@@ -3,7 +3,8 @@
 Every executor-second, from the pod's request (on YARN: from the moment at which its container was given) to its end, has
 exactly one ``SpendCause``; the causes sum to the bill. Every
 second in which tasks waited for executors is shared among the ``Limit``s that kept them away, by the number of executors
-that each kept away; the limits sum to the wait. docs/model.md says the same in prose; ``ledger`` keeps the books.
+that each kept away; the limits sum to the wait. docs/explanation/model.md says the same in prose; ``ledger`` keeps the
+books.
 """
 
 from __future__ import annotations

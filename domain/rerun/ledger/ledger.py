@@ -26,7 +26,7 @@ the sums at a timeout that has passed are looked up, by bisection. Every call co
 Waiting: while executors are missing, time is shared among the limits by how many each keeps away, in units of 2**-20 ms of
 which none is lost, so the limits sum to the wait.
 
-docs/ledger.md says the same with an example.
+docs/reference/ledger.md says the same with an example.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ SOME_KEYS = (
     "seed", "nodes", "groups", "name", "count", "stages", "pull", "delay", "from", "next", "api", "faults", "status",
     "watch", "median",
 )  # fmt: skip
-GUIDE = PROJECT / "docs" / "fake-cluster.md"
+GUIDE = PROJECT / "docs" / "reference" / "fake-cluster.md"
 
 
 def test_an_empty_file_is_the_default_cluster() -> None:

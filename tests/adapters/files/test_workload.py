@@ -241,7 +241,7 @@ def test_what_is_written_reads_the_same(
 
 
 def test_the_documented_files_are_read() -> None:
-    text = (PROJECT / "docs" / "workload.md").read_text()
+    text = (PROJECT / "docs" / "reference" / "workload.md").read_text()
     examples = [block.split("```")[0] for block in text.split("```yaml\n")[1:]]
     kinds = [type(understand(example)) for example in examples]
     assert kinds == [Targets, Jobs]

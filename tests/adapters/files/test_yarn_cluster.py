@@ -20,7 +20,7 @@ from podtide.domain.fakes.yarn import description
 from podtide.domain.fakes.yarn.cluster import begin
 from tests.support.project import PROJECT
 
-GUIDE = PROJECT / "docs" / "fake-yarn.md"
+GUIDE = PROJECT / "docs" / "reference" / "fake-yarn.md"
 SOME_KEYS = ("kind", "seed", "nodes", "groups", "name", "count", "queue", "tenants", "during", "from", "manager", "faults",
              "executors", "deaths", "statuses", "median")  # fmt: skip
 

@@ -68,6 +68,8 @@ def document(name: str | None = "etl", **more: Any) -> dict[str, Any]:
         },
         "series": {"width_ms": 30_000, "mean": [[4, 24, 2, 2], [1, 1, 2, 0]], "peak": []},
         "notes": [f"A note about {text}."],
+        "stalls": [],
+        "stalls_left_out": 0,
         "limits": [f"What cannot be told of {text}."],
         **more,
     }  # fmt: skip

@@ -276,7 +276,7 @@ def test_every_document_is_in_the_schema(arguments: Sequence[str | Path]) -> Non
 
 
 def test_every_field_is_documented() -> None:
-    text = (PROJECT / "docs" / "formats.md").read_text()
+    text = (PROJECT / "docs" / "reference" / "formats.md").read_text()
     section = text.partition("## Simulation document")[2].partition("\n## ")[0]
     pods = [f".{name}" for name in SCHEMA["properties"]["pods"]["required"]]
     for name in (*SCHEMA["required"], *pods, *SCHEMA["properties"]["targets"]["items"]["required"]):

@@ -140,7 +140,7 @@ def test_the_schema_names_every_field_cause_and_bound() -> None:
 
 
 def test_every_command_cause_and_bound_is_documented() -> None:
-    text = (DOCS / "formats.md").read_text()
+    text = (DOCS / "reference" / "formats.md").read_text()
     names = [form.tag[1] for form in pod_command_forms().values() if form.tag]
     for name in (*names, *(cause.value for cause in Cause), *(bound.value for bound in Bound)):
         assert f"`{name}`" in text, name

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import pytest
 
+from podtide.adapters.http_server.small_server import HEADERS_MAX, LINE_MAX, CannotServe
 from podtide.adapters.views.live import http_server as live_http
-from podtide.adapters.views.live.http_server import HEADERS_MAX, LINE_MAX, CannotServe, LiveHttp
+from podtide.adapters.views.live.http_server import LiveHttp
 from podtide.adapters.views.live.metrics import LiveMetrics
 from podtide.adapters.views.live.status import Lease, LiveSnapshot, WatchHealth
 from tests.support.live_play import ABOUT, START

@@ -287,6 +287,6 @@ def test_the_scrape_example_reads_and_names_the_alerts() -> None:
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_every_metric_is_explained(metric: Any) -> None:
-    text = (DEPLOY.parent / "docs" / "live-view.md").read_text()
+    text = (DEPLOY.parent / "docs" / "reference" / "live.md").read_text()
     (row,) = [line for line in text.splitlines() if line.startswith("|") and f"`{metric.name}`" in line]
     assert all(f"`{label}`" in row for label in metric.labels)

@@ -396,7 +396,8 @@ def reproduced(log: Path, driver: Path) -> Reproduced:
 
 def test_the_demo_says_what_its_driver_said() -> None:
     found = reproduced(DEMO, PROJECT / "demo" / "driver-decisions.log")
-    # The demo's driver log lacks what repeats at every round; one kill differs (docs/truth.md, "event without time").
+    # The demo's driver log lacks what repeats at every round; one kill differs
+    # (docs/explanation/truth.md, "event without time").
     assert {kind: (found.same[kind], found.driver[kind]) for kind in KINDS} == {
         "because tasks are backlogged": (8, 8),
         "requesting updates": (22, 22),
@@ -425,8 +426,8 @@ def test_real_drivers_said_the_same() -> None:
             same += found.same
             driver += found.driver
             ours += found.ours
-    # What is missing are other steps to the same target (when the driver's rounds fell, docs/truth.md), and w2/G run 1,
-    # in which another executor stays: 232 lines that repeat at every round.
+    # What is missing are other steps to the same target (when the driver's rounds fell,
+    # docs/explanation/truth.md), and w2/G run 1, in which another executor stays: 232 lines that repeat at every round.
     assert {kind: (same[kind], driver[kind], ours[kind]) for kind in KINDS} == {
         "because tasks are backlogged": (121, 134, 134),
         "requesting updates": (327, 384, 384),

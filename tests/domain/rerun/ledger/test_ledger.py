@@ -350,7 +350,7 @@ def test_the_bill_of_each() -> None:
 
 
 def test_the_documented_example() -> None:
-    text = (PROJECT / "docs" / "ledger.md").read_text(encoding="utf-8")
+    text = (PROJECT / "docs" / "reference" / "ledger.md").read_text(encoding="utf-8")
     book = Ledger(0)
     book.phase(0, 0, 12)
     for key in ("1", "2", "3"):
