@@ -19,12 +19,10 @@ from msgspec import to_builtins
 from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.text.progress import ByteProgress
-from podtide.adapters.views.comparison.document import ComparisonDocument, GateEntry, document
 from podtide.domain.comparison.account import RunAccount
-from podtide.domain.comparison.baseline import RUNS_MAX, baseline_of
-from podtide.domain.comparison.comparison import Comparison, compare as compare_accounts
+from podtide.domain.comparison.baseline import RUNS_MAX
 from podtide.domain.whatif.comparison import Metric
-from podtide.domain.whatif.gates import GATES_MAX, Bounded, Gate, GateError, parse
+from podtide.domain.whatif.gates import GATES_MAX, Gate, GateError, parse
 from podtide.domain.whatif.prices import Prices
 from podtide.entrypoints.common.log_config import NothingToReplay, SettingsError
 from podtide.entrypoints.common.output import (
@@ -37,6 +35,7 @@ from podtide.entrypoints.common.output import (
     refused_as,
 )
 from podtide.entrypoints.compare.accounts import read_account
+from podtide.entrypoints.compare.answer import AccountOf, comparison_document
 from podtide.entrypoints.whatif import options as common_options
 
 LOGS_MIN: Final = 2
@@ -100,7 +99,8 @@ def run(options: CompareOptions) -> int:
     prices = common_options.given_prices(options.price)
     gates = _gates(options.gates, prices)
     common_options.check_report(options.report)
-    found = _document(options, prices, gates)
+    accounts = [AccountOf(log, _account(log)) for log in options.logs]
+    found = comparison_document(accounts, prices, gates)
     with printed():
         if options.as_json:
             print_object(to_builtins(found))
@@ -133,21 +133,6 @@ def _gates(texts: Sequence[str], prices: Prices | None) -> list[Gate]:
     return gates
 
 
-def _document(options: CompareOptions, prices: Prices | None, gates: Sequence[Gate]) -> ComparisonDocument:
-    accounts = [_account(log) for log in options.logs]
-    logs = {id(account): log for account, log in zip(accounts, options.logs, strict=True)}
-    *before, last = accounts
-    base = baseline_of(before) if len(before) > 1 else None
-    first = before[0] if base is None else base.typical
-    found = (
-        compare_accounts(first, last, prices=prices)
-        if base is None
-        else compare_accounts(first, last, prices=prices, noise=base.noise)
-    )
-    entries = [GateEntry(gate.text, _fails(gate, found)) for gate in gates]
-    return document(found, (logs[id(first)], logs[id(last)]), prices, base, entries)
-
-
 def _account(log: str) -> RunAccount:
     """The account of a log. Raises UnreadableInput."""
     with contextlib.ExitStack() as resources:
@@ -157,19 +142,3 @@ def _account(log: str) -> RunAccount:
         source = resources.enter_context(contextlib.closing(open_log(log)))
         progress = resources.enter_context(ByteProgress(sys.stderr, source.size))
         return read_account(source, progress=lambda: progress.show(source.bytes_read)).account
-
-
-def _fails(gate: Gate, found: Comparison) -> bool:
-    measured = [_measured(run, cost) for run, cost in zip((found.first, found.second), found.cost, strict=True)]
-    value = measured[1][gate.metric]
-    return gate.fails(measured[0][gate.metric], Bounded(value, value, value))
-
-
-def _measured(run: RunAccount, cost: float) -> dict[Metric, float]:
-    return {
-        Metric.RUNTIME: run.runtime_ms / 1000,
-        Metric.EXECUTOR_SECONDS: run.executors.executor_ms / 1000,
-        Metric.BILLED_SECONDS: run.billed_ms / 1000,
-        Metric.COST: cost,
-        Metric.PEAK: float(run.executors.peak),
-    }

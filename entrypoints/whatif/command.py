@@ -15,22 +15,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import click
-from returns.pipeline import is_successful
 
 from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.recording.records.decision_file import STDOUT
-from podtide.adapters.text.format import count
 from podtide.adapters.text.progress import TerminalLine
-from podtide.adapters.text.safe import display, escaped
-from podtide.adapters.views.whatif.document import WhatIfRequest, document
-from podtide.adapters.views.whatif.model import Document, builtins
+from podtide.adapters.text.safe import display
+from podtide.adapters.views.whatif.model import builtins
 from podtide.domain.conf.spark_conf import SparkConf
-from podtide.domain.fakes.yarn.description import YarnDescription
-from podtide.domain.recorded.unknowns import nothing_to_run
-from podtide.domain.rerun.plan import EXECUTORS_MAX, AnyCluster, Variant
+from podtide.domain.rerun.plan import EXECUTORS_MAX, Variant
 from podtide.domain.rerun.rerun import rerun as run_again
-from podtide.domain.whatif.planning import plan, recorded_conf
-from podtide.domain.whatif.summary import MAX_ERROR, SEEDS, VariantAnswer
+from podtide.domain.whatif.summary import MAX_ERROR, SEEDS
 from podtide.entrypoints.common.app_config import MASTER
 from podtide.entrypoints.common.conf_options import given_conf
 from podtide.entrypoints.common.log_config import SettingsError
@@ -42,15 +36,12 @@ from podtide.entrypoints.common.output import (
     print_object,
     printed,
     refused_as,
-    usable,
 )
 from podtide.entrypoints.whatif import options as common_options
-from podtide.entrypoints.whatif.logs import shown_error
-from podtide.entrypoints.whatif.overview import overview
+from podtide.entrypoints.whatif.answer import WhatIfTerms, whatif_document
 from podtide.entrypoints.whatif.recorded_log import Loaded, NothingToRun, load
-from podtide.entrypoints.whatif.run import Announced, RerunFunction, answered, planned, refusal, study
+from podtide.entrypoints.whatif.run import RerunFunction
 from podtide.entrypoints.whatif.variants import VariantError, VariantWishes, variants_of
-from podtide.entrypoints.whatif.workers import BenchError
 
 SEEDS_MAX: Final = 1_000
 
@@ -144,14 +135,15 @@ def run(options: WhatIfOptions, *, read: Read = load, rerun: RerunFunction = run
     check_streams(stdin=options.log == STDOUT)
     if options.as_json and options.report == STDOUT:
         raise Misused("--json and --report - both write to standard output; choose one")
-    terms = _WhatIfTerms(options)
+    terms = _terms(options)
     with (
         refused_as(ModelRefused, NothingToRun, prefix=f"{display(options.log)}: "),
         refused_as(UnreadableInput, LogError),
         refused_as(Misused, SettingsError),
     ):
         loaded = read(options.log, terms.overrides, options.spark_version)
-    found = _answer(options, terms, loaded, rerun)
+    with TerminalLine(sys.stderr) as line:
+        found = whatif_document(options.log, loaded, terms, rerun=rerun, say=line.put)
     if options.as_json:
         with printed():
             print_object(builtins(found))
@@ -169,88 +161,24 @@ def run(options: WhatIfOptions, *, read: Read = load, rerun: RerunFunction = run
     return 0
 
 
-class _WhatIfTerms:
+def _terms(options: WhatIfOptions) -> WhatIfTerms:
     """The options, understood; whatever can be refused without the log is refused here. Raises Misused, UnreadableInput."""
-
-    def __init__(self, options: WhatIfOptions) -> None:
-        wishes = options.wishes
-        if options.kubernetes:
-            wishes = VariantWishes(
-                wishes.sets, wishes.variants, wishes.statics, wishes.spot_rate, wishes.slow_start, wishes.quota,
-                {"spark.master": MASTER},
-            )  # fmt: skip
-        with refused_as(Misused, VariantError):
-            self.variants: tuple[Variant, ...] = variants_of(wishes)
-        self.prices = common_options.given_prices(options.price)
-        if options.kubernetes and not self.variants:
-            self.variants = (Variant("on kubernetes", {"spark.master": MASTER}),)
-        self.cluster = common_options.given_cluster(options.cluster)
-        self.pools = common_options.given_pools(options.fair_scheduler)
-        common_options.check_report(options.report)
-        given = given_conf(options.conf, options.properties_file, options.spark_version)
-        self.overrides: list[SparkConf] = given.layers
-        self.remarks: list[str] = given.remarks
-
-
-def _answer(options: WhatIfOptions, terms: _WhatIfTerms, loaded: Loaded, rerun: RerunFunction) -> Document:
-    """The document. Raises Misused for variants that cannot be, ModelRefused where there is nothing to run."""
-    application = loaded.application
-    conf = usable(recorded_conf(application, terms.overrides, options.spark_version)).conf
-    wrong: list[str] = []
-    masters = [conf.master]
-    for variant in terms.variants:
-        checked = plan(application, conf, variant, cluster=terms.cluster, pools=terms.pools)
-        if is_successful(checked):
-            masters.append(checked.unwrap().conf.master)
-        else:
-            wrong.extend(shown_error(error, conf) for error in checked.failure())
-    if wrong:
-        raise Misused(*dict.fromkeys(wrong))
-    if terms.cluster is not None:
-        _check_cluster(terms.cluster, masters)
-    if (nothing := nothing_to_run(application)) is not None:
-        raise ModelRefused(f"{display(options.log)}: {nothing}")
-    with TerminalLine(sys.stderr) as line:
-        runs = Announced(rerun, line.put)
-        runs.begin("simulating its own config")
-        made = study(
-            application,
-            terms.overrides,
-            options.spark_version,
-            cluster=terms.cluster,
-            seeds=options.seeds,
-            pools=terms.pools,
-            rerun=runs,
-        )
-        if not is_successful(made):
-            raise Misused(*(shown_error(error, conf) for error in made.failure()))
-        found = made.unwrap()
-        refused = refusal(found, options.max_error)
-        answers: list[VariantAnswer] = []
-        for place, variant in enumerate(() if refused else terms.variants):
-            runs.begin(f"simulating {escaped(variant.name, 60)}, {place + 1} of {len(terms.variants)}")
-            answers.append(answered(found, variant, planned(found, variant).unwrap(), rerun=runs))
-        general = None
-        if not refused and not terms.variants:
-
-            def went_on(simulations: int) -> None:
-                line.put(f"simulating counts of executors and settings, {count(simulations, 'simulation')}")
-
-            with refused_as(Misused, BenchError):
-                general = overview(found, terms.prices, rerun=rerun, progress=went_on)
-    notes = tuple(dict.fromkeys((*terms.remarks, *found.conf.notes, *loaded.notes)))
-    request = WhatIfRequest(options.log, terms.prices, options.max_error, options.seeds, notes=notes, refused=refused)
-    return document(application, conf, found.replay, found.error, answers, request, general)
-
-
-def _check_cluster(cluster: AnyCluster, masters: Sequence[str]) -> None:
-    """A cluster on which nothing runs is a mistake. Raises Misused."""
-    if isinstance(cluster, YarnDescription):
-        if not any(master.startswith("yarn") for master in masters):
-            raise Misused(
-                "--cluster describes a YARN cluster, and neither the log nor a variant runs on YARN: set spark.master=yarn"
-            )
-    elif not any(master.startswith("k8s://") for master in masters):
-        raise Misused(
-            "--cluster describes a Kubernetes cluster, and neither the log nor a variant runs on one: add --kubernetes"
-        )
+    wishes = options.wishes
+    if options.kubernetes:
+        wishes = VariantWishes(
+            wishes.sets, wishes.variants, wishes.statics, wishes.spot_rate, wishes.slow_start, wishes.quota,
+            {"spark.master": MASTER},
+        )  # fmt: skip
+    with refused_as(Misused, VariantError):
+        variants = variants_of(wishes)
+    prices = common_options.given_prices(options.price)
+    if options.kubernetes and not variants:
+        variants = (Variant("on kubernetes", {"spark.master": MASTER}),)
+    cluster = common_options.given_cluster(options.cluster)
+    pools = common_options.given_pools(options.fair_scheduler)
+    common_options.check_report(options.report)
+    given = given_conf(options.conf, options.properties_file, options.spark_version)
+    return WhatIfTerms(
+        variants, prices, cluster, pools, given.layers, options.spark_version, options.seeds, options.max_error,
+        tuple(given.remarks),
+    )  # fmt: skip

@@ -11,60 +11,25 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import click
 
 from podtide.adapters.recording.records.decision_file import STDOUT
-from podtide.adapters.text.format import count
 from podtide.adapters.text.progress import CountProgress
-from podtide.adapters.text.safe import display, escaped
-from podtide.adapters.views.whatif.model import Document, builtins
-from podtide.adapters.views.whatif.tune_document import TunedRun, TuneRequest, tune_document
-from podtide.domain.conf.redaction import redaction_of
+from podtide.adapters.views.whatif.model import builtins
 from podtide.domain.rerun.rerun import rerun as run_again
-from podtide.domain.whatif.search.defaults import default_space, footing
-from podtide.domain.whatif.search.in_effect import in_effect
-from podtide.domain.whatif.search.space import AS_RAN, Space
 from podtide.domain.whatif.summary import MAX_ERROR
 from podtide.entrypoints.common.conf_options import given_conf
-from podtide.entrypoints.common.output import (
-    Misused,
-    ModelRefused,
-    Refusal,
-    UnreadableInput,
-    check_streams,
-    print_object,
-    printed,
-    refused_as,
-)
+from podtide.entrypoints.common.output import Misused, check_streams, print_object, printed, refused_as
 from podtide.entrypoints.whatif import options as common_options
-from podtide.entrypoints.whatif.logs import (
-    Ground,
-    LogFault,
-    OverridesRefused,
-    Read,
-    UnusableLog,
-    UsableLog,
-    read_shown,
-    studied,
-)
-from podtide.entrypoints.whatif.run import Announced, RerunFunction
-from podtide.entrypoints.whatif.tune import (
-    BUDGET,
-    BUDGET_MAX,
-    SEEDS,
-    WITHIN,
-    WORTH,
-    Tuned,
-    TuneWish,
-    in_order,
-    tune as tune_runs,
-)
-from podtide.entrypoints.whatif.tune_space import Edit, SpaceError, edited, edits_of
-from podtide.entrypoints.whatif.workers import PROCESSES_MAX, BenchError
+from podtide.entrypoints.whatif.logs import Ground, Read, read_shown
+from podtide.entrypoints.whatif.run import RerunFunction
+from podtide.entrypoints.whatif.tune import BUDGET, BUDGET_MAX, SEEDS, WITHIN, WORTH, TuneWish
+from podtide.entrypoints.whatif.tune_answer import TuneTerms, tune_answer
+from podtide.entrypoints.whatif.tune_space import SpaceError, edits_of
+from podtide.entrypoints.whatif.workers import PROCESSES_MAX
 
 SEEDS_MAX: Final = 100
 LOGS_MAX: Final = 1_000
@@ -182,21 +147,9 @@ def run(options: TuneOptions, *, read: Read = read_shown, rerun: RerunFunction =
         raise Misused("standard input (-) can only be one of the logs")
     if options.report == STDOUT and options.as_json:
         raise click.UsageError("--json and --report - both write to standard output; choose one.")
-    terms = _TuneTerms(options)
+    terms = _terms(options)
     with CountProgress(sys.stderr) as progress:
-        usable, unusable = _studied(options, terms.ground, read, rerun, progress.show)
-        if not usable:
-            raise _nothing(unusable)
-        cases = in_order(usable)
-        space, effects = in_effect(terms.space(cases))
-        wish = TuneWish(options.within, options.worth, options.budget, options.seed, terms.prices, options.processes)
-
-        def went_on(simulations: int) -> None:
-            progress.show(f"tuning  {count(simulations, 'simulation')}, {count(options.budget, 'config')} to consider")
-
-        with refused_as(Misused, BenchError):
-            tuned = tune_runs(cases, space, wish, rerun=rerun, progress=went_on)
-    found = document_of(tuned, options, [*terms.remarks, *effects, *notes_of(cases)], unusable)
+        found = tune_answer(options.logs, terms, read=read, rerun=rerun, say=progress.show)
     with printed():
         if options.as_json:
             print_object(builtins(found))
@@ -211,93 +164,15 @@ def run(options: TuneOptions, *, read: Read = read_shown, rerun: RerunFunction =
     return 0
 
 
-def document_of(tuned: Tuned, options: TuneOptions, notes: Sequence[str], unusable: Sequence[UnusableLog]) -> Document:
-    """The document that is printed and shown."""
-    candidates = (AS_RAN, *(one for one in tuned.answers if not one.as_ran))
-    runs = [
-        TunedRun(
-            case.log,
-            case.study.application,
-            case.study.conf.conf,
-            case.study.error,
-            tuple(tuned.answers[one][place] for one in candidates),
-        )
-        for place, case in enumerate(tuned.cases)
-    ]
-    request = TuneRequest(
-        tuned.measure.value,
-        options.within,
-        options.worth,
-        options.max_error,
-        options.seeds,
-        options.seed,
-        tuned.wish.prices,
-        tuple(dict.fromkeys(notes)),
-        tuple((display(one.log), f"{one.fault.value}: {one.why}") for one in unusable),
-    )
-    return tune_document(runs, candidates, tuned.space, tuned.found, request)
-
-
-def notes_of(cases: Sequence[UsableLog]) -> list[str]:
-    """What is to be said of the runs together."""
-    notes = [note for case in cases for note in case.study.conf.notes]
-    names = list(dict.fromkeys(case.study.application.name for case in cases))
-    if len(names) > 1:
-        listed = ", ".join(escaped(name, 60) for name in names[:3]) + (", ..." if len(names) > 3 else "")
-        notes.insert(0, f"The logs are of {len(names)} applications ({listed}): one config is sought for all of them.")
-    return notes
-
-
-class _TuneTerms:
+def _terms(options: TuneOptions) -> TuneTerms:
     """The options, understood; whatever can be refused without a log is refused here. Raises Misused, UnreadableInput."""
-
-    def __init__(self, options: TuneOptions) -> None:
-        self.prices = common_options.given_prices(options.price)
-        with refused_as(Misused, SpaceError):
-            self.edits: tuple[Edit, ...] = edits_of(options.spaces)
-        cluster = common_options.given_cluster(options.cluster)
-        pools = common_options.given_pools(options.fair_scheduler)
-        common_options.check_report(options.report)
-        given = given_conf(options.conf, options.properties_file, options.spark_version)
-        self.remarks = given.remarks
-        self.ground = Ground(given.layers, options.spark_version, cluster, options.seeds, options.max_error, pools)
-
-    def space(self, cases: Sequence[UsableLog]) -> Space:
-        """The space of these runs, as the user wants it. Raises Misused."""
-        runs = [footing(case.study.application, case.study.conf.conf) for case in cases]
-        with refused_as(Misused, SpaceError):
-            return edited(default_space(runs, shaped=self.prices is not None), self.edits)
-
-
-def _studied(
-    options: TuneOptions, ground: Ground, read: Read, rerun: RerunFunction, show: Callable[[str], None]
-) -> tuple[list[UsableLog], list[UnusableLog]]:
-    usable: list[UsableLog] = []
-    unusable: list[UnusableLog] = []
-    runs = Announced(rerun, show)
-    for place, log in enumerate(options.logs):
-        runs.begin(f"reading and simulating log {place + 1} of {len(options.logs)}")
-        try:
-            one = studied(log, ground, read, runs)
-        except OverridesRefused as wrong:
-            raise Misused(
-                *(f"{e.key} = {_hidden(e.key, e.value, ground)!r}: expected {e.expected}" for e in wrong.errors)
-            ) from None
-        if isinstance(one, UsableLog):
-            usable.append(one)
-        else:
-            unusable.append(one)
-    return usable, unusable
-
-
-def _hidden(key: str, value: str, ground: Ground) -> str:
-    for conf in ground.overrides:
-        value = redaction_of(conf).shown(key, value)
-    return value
-
-
-def _nothing(unusable: Sequence[UnusableLog]) -> Refusal:
-    lines = [f"{display(one.log)}: {one.why}" for one in unusable]
-    if any(one.fault is LogFault.REFUSED for one in unusable):
-        return ModelRefused(*lines)
-    return UnreadableInput(*lines)
+    prices = common_options.given_prices(options.price)
+    with refused_as(Misused, SpaceError):
+        edits = edits_of(options.spaces)
+    cluster = common_options.given_cluster(options.cluster)
+    pools = common_options.given_pools(options.fair_scheduler)
+    common_options.check_report(options.report)
+    given = given_conf(options.conf, options.properties_file, options.spark_version)
+    ground = Ground(given.layers, options.spark_version, cluster, options.seeds, options.max_error, pools)
+    wish = TuneWish(options.within, options.worth, options.budget, options.seed, prices, options.processes)
+    return TuneTerms(ground, wish, edits, tuple(given.remarks))

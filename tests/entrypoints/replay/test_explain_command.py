@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from podtide.entrypoints.common.output import Misused
-from podtide.entrypoints.replay.explain_command import moment_of
+from podtide.entrypoints.replay.story import moment_of
 from tests.support import commands
 from tests.support.recordings import APP, T0, calm, first_decided, lines, rewritten, scaled, stormy
 
