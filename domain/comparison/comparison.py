@@ -199,14 +199,15 @@ def _parts(first: RunAccount, second: RunAccount, match: StageMatch) -> list[tup
         if two is None or one is None:
             found.append(((ChangeCause.ADDED, ""), StagePart(None, piece.stage, name, piece.length_ms)))
             continue
-        paired = before.pop(one.stage, None)
-        found += _of_pair(one, two, paired, piece, slow)
+        found += _of_pair(one, two, before.pop(one.stage, None), piece, slow)
     for stage, piece in before.items():
         one = own.get(stage)  # type: ignore[arg-type]  # a piece of a stage
         two = None if one is None else there.get(one.stage)
-        kind = ChangeCause.GONE if two is None else ChangeCause.BESIDE
         name = "" if one is None else one.label
-        found.append(((kind, ""), StagePart(stage, None if two is None else two.stage, name, -piece.length_ms)))
+        if one is None or two is None:
+            found.append(((ChangeCause.GONE, ""), StagePart(stage, None, name, -piece.length_ms)))
+        else:
+            found += _of_pair(one, two, piece, None, slow)
     found += _driver_parts(first, second, back)
     return found
 
@@ -215,22 +216,23 @@ def _of_pair(
     one: StageAccount,
     two: StageAccount,
     before: Piece | None,
-    after: Piece,
+    after: Piece | None,
     slow: tuple[frozenset[str], frozenset[str]],
 ) -> list[tuple[Part, StagePart]]:
-    """A stage of both runs that is on the chain of the second; ``before``: its piece in the first one's chain."""
-    whole = (two.completed_ms - two.submitted_ms) - (one.completed_ms - one.submitted_ms)
-    there = one.completed_ms - one.submitted_ms if before is None else before.length_ms
-    change = after.length_ms - there
+    """A stage of both runs that is on a chain; ``before``, ``after``: its pieces. Where it is on one chain alone, it changed
+    as it did, and besides its time on the other chain came or went."""
+    lengths = one.completed_ms - one.submitted_ms, two.completed_ms - two.submitted_ms
+    there = lengths[0] if before is None else before.length_ms
+    here = lengths[1] if after is None else after.length_ms
+    whole, change = lengths[1] - lengths[0], here - there
     parts = stage_change(one, two, slow)
     factor = change / whole if whole else 0.0
     found = [
         (part, StagePart(one.stage, two.stage, two.label, ms * factor)) for part, ms in parts.items() if ms * factor
     ]
-    if not whole and change:
-        found.append(((ChangeCause.BESIDE, ""), StagePart(one.stage, two.stage, two.label, change)))
-    if before is None:
-        found.append(((ChangeCause.BESIDE, ""), StagePart(one.stage, two.stage, two.label, there)))
+    beside = (0 if whole else change) + (there if before is None else 0) - (here if after is None else 0)
+    if beside:
+        found.append(((ChangeCause.BESIDE, ""), StagePart(one.stage, two.stage, two.label, beside)))
     return found
 
 

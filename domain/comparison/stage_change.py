@@ -93,7 +93,10 @@ def stage_change(
     by_tail, tail_of_work = _apart(one.tail, two.tail, one.work, two.work)
     by_few, few_of_work = _apart(one.few, two.few, one.work, two.work)
     _divide_work(change, first, second, one, two, tail_of_work + few_of_work, slow)
-    worse, its_slow = (second, slow[1]) if two.tail >= one.tail else (first, slow[0])
+    _, worse, its_slow = max(
+        ((one.tail, first, slow[0]), (two.tail, second, slow[1])),
+        key=lambda side: (side[0], side[1].longest, side[1].longest.host in side[2], _lost(side[1])),
+    )
     change[_of_tail(worse, its_slow)] += by_tail
     change[(ChangeCause.LOST, "") if _lost(worse) else (ChangeCause.SCHEDULING, "")] += two.gap - one.gap
     change[ChangeCause.SHARED, ""] += two.shared - one.shared
@@ -193,9 +196,8 @@ def _divide_slower(
     for part, ms in same.items():
         change[part] += ms * share
     left = 1.0 - told * share / total if total else 1.0
-    spills = (
-        second.spilled_bytes > 2 * first.spilled_bytes if total > 0 else first.spilled_bytes > 2 * second.spilled_bytes
-    )
+    more, less = (second, first) if total > 0 else (first, second)
+    spills = total != 0 and more.spilled_bytes > 2 * less.spilled_bytes
     for cause, ms in slower.items():
         blamed = ChangeCause.SPILL if spills and cause in _SPILLING else cause
         change[blamed, ""] += ms * left

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from podtide.domain.comparison.account import StageAccount, WorkUnit
 from podtide.domain.comparison.matching import matched
-from tests.domain.comparison.test_stage_change import PLAIN
+from tests.support.account_play import PLAIN
 
 
 def stage(number: int, plan: str, records: int = 100, name: str = "collect at job.py:1") -> StageAccount:

@@ -5,66 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
 
 from podtide.domain.comparison.account import HostWork, LongestTask, StageAccount, TaskTime, WorkUnit
 from podtide.domain.comparison.causes import ChangeCause
 from podtide.domain.comparison.stage_change import slow_hosts, stage_change
 from podtide.domain.rerun.ledger.causes import Limit
-
-times = st.integers(0, 1_000_000)
-PLAIN = StageAccount(
-    stage=0,
-    job="job",
-    name="collect at job.py:1",
-    plan="Exchange",
-    tasks=16,
-    slots_each=1,
-    submitted_ms=0,
-    first_launch_ms=1_000,
-    last_launch_ms=31_000,
-    last_end_ms=41_000,
-    completed_ms=41_000,
-    time_ms={TaskTime.BLOCKED: 140_000, TaskTime.CPU: 10_000},
-    amounts={WorkUnit.RECORDS_READ: 1_600, WorkUnit.TASKS: 16},
-    longest=LongestTask(10_000, 100, "a", 9_375, 100),
-    hosts=(HostWork("a", 8, 75_000, 800), HostWork("b", 8, 75_000, 800)),
-    slot_ms=160_000,
-)
-
-
-@st.composite
-def stages(draw: st.DrawFn) -> StageAccount:
-    """Any stage, also ones that contradict themselves: an account comes from a log."""
-    submitted, first, launched, last, completed = sorted(draw(st.lists(times, min_size=5, max_size=5)))
-    units = draw(st.integers(0, 10_000))
-    tasks = draw(st.integers(1, 100))
-    hosts = draw(st.lists(st.tuples(st.integers(1, 50), times, st.integers(0, 5_000)), max_size=4))
-    return StageAccount(
-        0,
-        "job",
-        "name",
-        "plan",
-        tasks,
-        draw(st.integers(1, 8)),
-        submitted,
-        first,
-        launched,
-        last,
-        completed,
-        lost_tasks=draw(st.integers(0, 3)),
-        time_ms={kind: draw(times) for kind in TaskTime},
-        wasted_ms=draw(st.sampled_from([0, 5_000])),
-        amounts={WorkUnit.RECORDS_READ: units, WorkUnit.TASKS: tasks} if units else {WorkUnit.TASKS: tasks},
-        spilled_bytes=draw(st.sampled_from([0, 10**9])),
-        longest=LongestTask(*draw(st.tuples(times, st.integers(0, 5_000))), "h0", *draw(st.tuples(times, times))),
-        hosts=tuple(HostWork(f"h{place}", *one) for place, one in enumerate(hosts)),
-        remote=HostWork("", *draw(st.tuples(st.integers(0, 50), times, st.integers(0, 5_000)))),
-        slot_ms=draw(times),
-        lost_slot_ms=draw(st.sampled_from([0, 20_000])),
-        missing_ms={limit: draw(times) for limit in (Limit.START_UP, Limit.MAXIMUM)},
-        others_ms=draw(times),
-    )
+from tests.support.account_play import PLAIN, stages
 
 
 @given(stages(), stages())

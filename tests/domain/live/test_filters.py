@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from podtide.domain.base.units import NEVER, ProfileId
-from podtide.domain.live.filters import GoneFilter, ReadableFilter
-from podtide.domain.protocol.executor_stimuli import TargetsSet, Wake
-from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, Outcome, PodsReplaced, PodsUpdated
+from podtide.domain.base.units import NEVER, ExecutorId, ProfileId
+from podtide.domain.live.filters import (
+    AdoptFilter,
+    FollowFilter,
+    GoneFilter,
+    HeadlessFilter,
+    MarkFilter,
+    ReadableFilter,
+    RegistrationFilter,
+    ShadowFilter,
+)
+from podtide.domain.live.headless import HeadlessConfig
+from podtide.domain.live.shadow import Deed, Difference, Same, ShadowConfig
+from podtide.domain.protocol.application import AnyStimulus, Command
+from podtide.domain.protocol.executor_stimuli import KillRequested, RegisterExecutor, TargetsSet, Wake
+from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, Outcome, PodsReplaced, PodsUpdated, Reconciled
 from podtide.domain.protocol.pods import Pod, PodManifest, PodNumber, PodState
 from podtide.entrypoints.live.config import awake
 from podtide.entrypoints.live.loop import Inbox, LiveEnvironment
-from tests.entrypoints.live.test_loop import Calls, Clock, Pulse, create
+from tests.entrypoints.live.test_loop import TARGETS, Calls, Clock, Pulse, create, environment, pod as executor_pod
 
 ASLEEP = {
     "spark.dynamicAllocation.enabled": "true",
@@ -101,6 +115,108 @@ def test_creations_that_were_never_answered_are_answered_by_the_first_list() -> 
 def test_nothing_is_gone_where_nobody_was_before() -> None:
     listed = PodsReplaced(9, ())
     assert GoneFilter("app").see([listed], 9) == [listed]
+
+
+def test_a_decision_may_lead_to_something_to_see() -> None:
+    told: list[Difference | Same] = []
+    live, inbox, calls = environment(Clock(), ShadowFilter(ShadowConfig(), told.append))
+    inbox.hear(PodsReplaced(0, ()))
+    inbox.hear(PodsUpdated(0, (executor_pod(1),)))
+    _, heard = live.wait(NEVER)
+    assert [type(one) for one in heard] == [Reconciled, PodsReplaced]
+    live.apply(create(1), 1_000)
+    assert calls.commands == [create(1)]
+    _, heard = live.wait(NEVER)
+    assert [one for one in heard if isinstance(one, PodsUpdated)] == [PodsUpdated(1_000, (executor_pod(1),))]
+    assert [type(one) for one in told] == [Same]
+
+
+def test_the_shadow_looks_again_when_its_patience_ends() -> None:
+    clock, told = Clock(0), list[Difference | Same]()
+    live, inbox, _ = environment(clock, ShadowFilter(ShadowConfig(patience_ms=500), told.append))
+    inbox.hear(PodsReplaced(0, ()))
+    inbox.hear(PodsUpdated(0, (executor_pod(1),)))
+    live.wait(NEVER)
+    clock.at = 500
+    _, heard = live.wait(NEVER)
+    assert [type(one) for one in heard] == [Reconciled, PodsUpdated]
+    assert [one.deed for one in told if isinstance(one, Difference)] == [Deed.CREATED_BY_SPARK]
+
+
+def test_targets_are_read_off_the_pods_before_the_pods_are_seen() -> None:
+    live, inbox, _ = environment(Clock(), FollowFilter())
+    inbox.hear(PodsUpdated(0, (executor_pod(1), executor_pod(2))))
+    _, heard = live.wait(NEVER)
+    assert heard[0] == TargetsSet(1_000, ((ProfileId(0), 2),))
+    assert isinstance(heard[1], PodsUpdated)
+
+
+def test_what_is_there_at_first_is_wanted_until_somebody_says_otherwise() -> None:
+    live, inbox, _ = environment(Clock(), AdoptFilter())
+    inbox.hear(PodsReplaced(0, (executor_pod(1), executor_pod(2))))
+    inbox.hear(PodsReplaced(0, (executor_pod(1),)))
+    _, heard = live.wait(NEVER)
+    assert [one for one in heard if isinstance(one, TargetsSet)] == [TargetsSet(1_000, ((ProfileId(0), 2),))]
+
+
+def test_ids_that_are_on_the_cluster_are_not_given_out_again() -> None:
+    live, inbox, _ = environment(Clock(), MarkFilter(PodNumber(40)))
+    inbox.hear(PodsReplaced(0, (executor_pod(7),)))
+    inbox.hear(PodsUpdated(0, (executor_pod(41),)))
+    inbox.hear(PodsUpdated(0, (executor_pod(41, "Running"),)))
+    live.apply(create(43), 0)
+    _, heard = live.wait(NEVER)
+    inbox.hear(PodsUpdated(0, (executor_pod(43), executor_pod(45))))
+    _, more = live.wait(NEVER)
+    marks = [one.last for one in (*heard, *more) if isinstance(one, Reconciled)]
+    assert marks == [43, 45]
+    assert isinstance(heard[0], Reconciled)
+
+
+def test_the_mark_of_an_earlier_run_comes_before_anything_else() -> None:
+    live, inbox, _ = environment(Clock(), MarkFilter(PodNumber(40)))
+    inbox.hear(TARGETS)
+    assert [type(one) for one in live.wait(NEVER)[1]] == [Reconciled, TargetsSet]
+
+
+def test_a_pod_that_runs_is_registered_and_a_lower_target_kills() -> None:
+    stimulus_filter = HeadlessFilter(HeadlessConfig())
+    live, inbox, _ = environment(Clock(), stimulus_filter)
+    inbox.hear(TargetsSet(0, ((ProfileId(0), 2),)))
+    inbox.hear(PodsUpdated(0, (executor_pod(1, "Running"), executor_pod(2, "Running"))))
+    _, heard = live.wait(NEVER)
+    assert [one.executor for one in heard if isinstance(one, RegisterExecutor)] == ["1", "2"]
+    inbox.hear(TargetsSet(0, ((ProfileId(0), 1),)))
+    _, heard = live.wait(NEVER)
+    assert [one.executors for one in heard if isinstance(one, KillRequested)] == [("2",)]
+
+
+def test_what_was_heard_before_is_not_said_again() -> None:
+    stimulus_filter = HeadlessFilter(HeadlessConfig())
+    before: Sequence[AnyStimulus | Command] = (PodsUpdated(0, (executor_pod(1, "Running"),)),)
+    stimulus_filter.recall(before, 0)
+    assert stimulus_filter.see([PodsReplaced(0, (executor_pod(1, "Running"),))], 1) == [
+        PodsReplaced(0, (executor_pod(1, "Running"),))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("phase", "executor", "registers"),
+    [
+        ("Failed", "4", False),
+        ("Succeeded", "4", False),
+        ("Running", "4", True),
+        ("Failed", "5", True),
+        ("Failed", "x", True),
+    ],
+)
+def test_an_executor_whose_pod_has_ended_does_not_register(phase: str, executor: str, registers: bool) -> None:
+    stimulus_filter = RegistrationFilter()
+    ended = PodsUpdated(0, (PodManifest("p-4", {"spark-exec-id": "4"}, phase=phase),))
+    registration = RegisterExecutor(0, ExecutorId(executor), ProfileId(0), "h", f"{executor}@h")
+    assert stimulus_filter.see([ended], 0) == [ended]
+    assert stimulus_filter.see([registration], 0) == [registration] * registers
+    assert stimulus_filter.due() == NEVER
 
 
 @pytest.mark.parametrize("conf", [ASLEEP, OFF])

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.live.filters import (
-    AdoptFilter,
-    FollowFilter,
-    HeadlessFilter,
-    MarkFilter,
-    RegistrationFilter,
-    ShadowFilter,
-)
-from podtide.domain.live.headless import HeadlessConfig
-from podtide.domain.live.shadow import Deed, Difference, Same, ShadowConfig
+from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.protocol import (
     executor_commands as ec,
     executor_stimuli as es,
     pod_commands as pc,
     pod_stimuli as ps,
 )
-from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.commands import Kill
 from podtide.domain.protocol.pods import ContainerState, PodContainer, PodManifest, PodNumber
 from podtide.domain.protocol.reasons import Cause, Why
@@ -134,89 +122,6 @@ def test_the_application_ended_and_goes_on_to_clean_up() -> None:
     live.go_on()
     inbox.hear(TARGETS)
     assert len(live.wait(NEVER)[1]) == 1
-
-
-def test_a_decision_may_lead_to_something_to_see() -> None:
-    told: list[Difference | Same] = []
-    live, inbox, calls = environment(Clock(), ShadowFilter(ShadowConfig(), told.append))
-    inbox.hear(ps.PodsReplaced(0, ()))
-    inbox.hear(ps.PodsUpdated(0, (pod(1),)))
-    _, heard = live.wait(NEVER)
-    assert [type(one) for one in heard] == [ps.Reconciled, ps.PodsReplaced]
-    live.apply(create(1), 1_000)
-    assert calls.commands == [create(1)]
-    _, heard = live.wait(NEVER)
-    assert [one for one in heard if isinstance(one, ps.PodsUpdated)] == [ps.PodsUpdated(1_000, (pod(1),))]
-    assert [type(one) for one in told] == [Same]
-
-
-def test_the_shadow_looks_again_when_its_patience_ends() -> None:
-    clock, told = Clock(0), list[Difference | Same]()
-    live, inbox, _ = environment(clock, ShadowFilter(ShadowConfig(patience_ms=500), told.append))
-    inbox.hear(ps.PodsReplaced(0, ()))
-    inbox.hear(ps.PodsUpdated(0, (pod(1),)))
-    live.wait(NEVER)
-    clock.at = 500
-    _, heard = live.wait(NEVER)
-    assert [type(one) for one in heard] == [ps.Reconciled, ps.PodsUpdated]
-    assert [one.deed for one in told if isinstance(one, Difference)] == [Deed.CREATED_BY_SPARK]
-
-
-def test_targets_are_read_off_the_pods_before_the_pods_are_seen() -> None:
-    live, inbox, _ = environment(Clock(), FollowFilter())
-    inbox.hear(ps.PodsUpdated(0, (pod(1), pod(2))))
-    _, heard = live.wait(NEVER)
-    assert heard[0] == es.TargetsSet(1_000, ((ProfileId(0), 2),))
-    assert isinstance(heard[1], ps.PodsUpdated)
-
-
-def test_what_is_there_at_first_is_wanted_until_somebody_says_otherwise() -> None:
-    live, inbox, _ = environment(Clock(), AdoptFilter())
-    inbox.hear(ps.PodsReplaced(0, (pod(1), pod(2))))
-    inbox.hear(ps.PodsReplaced(0, (pod(1),)))
-    _, heard = live.wait(NEVER)
-    assert [one for one in heard if isinstance(one, es.TargetsSet)] == [es.TargetsSet(1_000, ((ProfileId(0), 2),))]
-
-
-def test_ids_that_are_on_the_cluster_are_not_given_out_again() -> None:
-    live, inbox, _ = environment(Clock(), MarkFilter(PodNumber(40)))
-    inbox.hear(ps.PodsReplaced(0, (pod(7),)))
-    inbox.hear(ps.PodsUpdated(0, (pod(41),)))
-    inbox.hear(ps.PodsUpdated(0, (pod(41, "Running"),)))
-    live.apply(create(43), 0)
-    _, heard = live.wait(NEVER)
-    inbox.hear(ps.PodsUpdated(0, (pod(43), pod(45))))
-    _, more = live.wait(NEVER)
-    marks = [one.last for one in (*heard, *more) if isinstance(one, ps.Reconciled)]
-    assert marks == [43, 45]
-    assert isinstance(heard[0], ps.Reconciled)
-
-
-def test_the_mark_of_an_earlier_run_comes_before_anything_else() -> None:
-    live, inbox, _ = environment(Clock(), MarkFilter(PodNumber(40)))
-    inbox.hear(TARGETS)
-    assert [type(one) for one in live.wait(NEVER)[1]] == [ps.Reconciled, es.TargetsSet]
-
-
-def test_a_pod_that_runs_is_registered_and_a_lower_target_kills() -> None:
-    stimulus_filter = HeadlessFilter(HeadlessConfig())
-    live, inbox, _ = environment(Clock(), stimulus_filter)
-    inbox.hear(es.TargetsSet(0, ((ProfileId(0), 2),)))
-    inbox.hear(ps.PodsUpdated(0, (pod(1, "Running"), pod(2, "Running"))))
-    _, heard = live.wait(NEVER)
-    assert [one.executor for one in heard if isinstance(one, es.RegisterExecutor)] == ["1", "2"]
-    inbox.hear(es.TargetsSet(0, ((ProfileId(0), 1),)))
-    _, heard = live.wait(NEVER)
-    assert [one.executors for one in heard if isinstance(one, es.KillRequested)] == [("2",)]
-
-
-def test_what_was_heard_before_is_not_said_again() -> None:
-    stimulus_filter = HeadlessFilter(HeadlessConfig())
-    before: Sequence[AnyStimulus | Command] = (ps.PodsUpdated(0, (pod(1, "Running"),)),)
-    stimulus_filter.recall(before, 0)
-    assert stimulus_filter.see([ps.PodsReplaced(0, (pod(1, "Running"),))], 1) == [
-        ps.PodsReplaced(0, (pod(1, "Running"),))
-    ]
 
 
 class Ids:
@@ -334,22 +239,3 @@ def test_a_shadow_reads_and_never_writes(command: Any, read: bool) -> None:
     ShadowSink(calls, lambda serial, version: listed.append((serial, version)), heard.append).apply(command, 5)
     assert calls.commands == ([command] if read else [])
     assert heard == ([] if read else [ps.Outcome(5, 1)])
-
-
-@pytest.mark.parametrize(
-    ("phase", "executor", "registers"),
-    [
-        ("Failed", "4", False),
-        ("Succeeded", "4", False),
-        ("Running", "4", True),
-        ("Failed", "5", True),
-        ("Failed", "x", True),
-    ],
-)
-def test_an_executor_whose_pod_has_ended_does_not_register(phase: str, executor: str, registers: bool) -> None:
-    stimulus_filter = RegistrationFilter()
-    ended = ps.PodsUpdated(0, (PodManifest("p-4", {"spark-exec-id": "4"}, phase=phase),))
-    registration = es.RegisterExecutor(0, ExecutorId(executor), ProfileId(0), "h", f"{executor}@h")
-    assert stimulus_filter.see([ended], 0) == [ended]
-    assert stimulus_filter.see([registration], 0) == [registration] * registers
-    assert stimulus_filter.due() == NEVER
