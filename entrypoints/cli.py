@@ -60,6 +60,10 @@ COMMANDS: Final = {
         "podtide.entrypoints.stage.command",
         "Leave local files for the pods of an application: a staging server, and what to submit with.",
     ),
+    "shuffle-service": (
+        "podtide.entrypoints.shuffle.command",
+        "Spark's external shuffle service on a cluster: what executors need, and its cleaner.",
+    ),
     "stop": ("podtide.entrypoints.live.stop_command", "Delete what an application left behind on a cluster."),
     "pod": ("podtide.entrypoints.check.pod_command", "The executor pod that a configuration leads to."),
     "conform": (
@@ -67,7 +71,7 @@ COMMANDS: Final = {
         "Re-decide recorded scenarios and compare with real Spark.",
     ),
 }
-"""Command name to module and one line of help. The module holds a click command of the command's name."""
+"""Command name to module and one line of help. The module holds a click command of that name, with ``_`` for ``-``."""
 
 COLLECTED_AFTER: Final = 100_000
 """Objects made and not released until cycles are looked for: batches of events and tables are large and have none."""
@@ -149,7 +153,7 @@ class LazyGroup(click.Group):
         del ctx
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
+        command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         return command
 

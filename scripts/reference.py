@@ -36,7 +36,7 @@ def main() -> None:
 def _commands() -> Iterator[str]:
     yield "# Commands\n\nEvery command says the same with `--help`. Exit codes: [formats](formats.md).\n"
     for name, (module, line) in COMMANDS.items():
-        command: click.Command = getattr(importlib.import_module(module), name)
+        command: click.Command = getattr(importlib.import_module(module), name.replace("-", "_"))
         yield from _command(f"podtide {name}", command, 2, line)
 
 

@@ -24,6 +24,7 @@ from podtide.adapters.kubernetes.lease.identity import own_identity
 from podtide.adapters.kubernetes.lease.lease import ApplicationLease
 from podtide.adapters.kubernetes.lease.record import HeldBy, LeaseRefused, LeaseSettings
 from podtide.adapters.kubernetes.ratelimit import Rate
+from podtide.adapters.kubernetes.watch.lists import executors_selector
 from podtide.adapters.kubernetes.watch.sensor import PodSensor, SensorSettings
 from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.text.format import lasting
@@ -225,7 +226,14 @@ def assemble(
     """Put the run together; ``resources`` stops what was started. Raises Misused, ClusterRefused."""
     config, app_id, hear = settings.config.kubernetes, options.app_id, inbox.hear
     sensor = PodSensor(
-        api, namespace, app_id, hear, clock, audience.notify, SensorSettings(faithful=not options.acting), random.random
+        api,
+        namespace,
+        executors_selector(app_id),
+        hear,
+        clock,
+        audience.notify,
+        SensorSettings(faithful=not options.acting),
+        random.random,
     )
     writing: ApiClient = api
     if lease is not None:

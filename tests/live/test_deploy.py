@@ -18,6 +18,7 @@ PATHS = {
     "Role": ("/apis/rbac.authorization.k8s.io/v1", "roles"),
     "RoleBinding": ("/apis/rbac.authorization.k8s.io/v1", "rolebindings"),
     "Deployment": ("/apis/apps/v1", "deployments"),
+    "DaemonSet": ("/apis/apps/v1", "daemonsets"),
 }
 
 
@@ -41,7 +42,7 @@ def kept(sent: Any, stored: Any) -> bool:
     return bool(sent == stored)
 
 
-@pytest.mark.parametrize("folder", ["base", "act", "example"])
+@pytest.mark.parametrize("folder", ["base", "act", "example", "shuffle-service"])
 def test_the_server_takes_every_object_and_keeps_every_field(cluster: Cluster, namespace: str, folder: str) -> None:
     for manifest in render(DEPLOY / "kustomize" / folder):
         stored = created(cluster, namespace, manifest)

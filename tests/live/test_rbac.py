@@ -22,8 +22,10 @@ from podtide.adapters.kubernetes.lease.identity import own_identity
 from podtide.adapters.kubernetes.lease.lease import ApplicationLease
 from podtide.adapters.kubernetes.lease.record import Acquired
 from podtide.adapters.kubernetes.ratelimit import RateLimiter
+from podtide.adapters.kubernetes.watch.lists import executors_selector
 from podtide.adapters.kubernetes.watch.sensor import PodSensor
 from podtide.adapters.notices import Notice
+from podtide.adapters.shuffle_service.application_pods import ApplicationPods
 from podtide.adapters.staging.owner_pods import OwnerPods
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
 from podtide.domain.executor_pod.facts import Owner
@@ -31,6 +33,7 @@ from podtide.domain.protocol import pod_commands as pc
 from podtide.domain.protocol.pod_stimuli import Outcome
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Cause, Why
+from podtide.domain.shuffle_service.applications import ApplicationFound, ApplicationId, DriverName, FindApplication
 from podtide.domain.staging.bundles import FindOwners, OwnersUnknown
 from tests.live.cluster import Cluster, until
 from tests.support.project import PROJECT
@@ -127,7 +130,7 @@ class Driver:
 
     def watch(self) -> None:
         heard: list[object] = []
-        sensor = PodSensor(self.api, self.namespace, APP, heard.append, self.clock, self.notify)
+        sensor = PodSensor(self.api, self.namespace, executors_selector(APP), heard.append, self.clock, self.notify)
         sensor.start()
         try:
             until(lambda: sensor.watching or sensor.failure is not None, 10, "a watch or a refusal")
@@ -233,6 +236,16 @@ def stage(driver: Driver) -> None:
         assert found.alive == {(APP,)}
 
 
+def shuffle_service(driver: Driver) -> None:
+    """The cleaner's watch, and its questions: of an application by its label, then of a driver by its name."""
+    driver.watch()
+    name = DriverName(driver.namespace, "driver", "another-uid")
+    said = len(driver.said)
+    pods = ApplicationPods(driver.api, [driver.namespace], driver.clock, driver.notify)
+    found = pods.find(FindApplication(ApplicationId("spark-none"), name), lambda _: 0)
+    assert found == ApplicationFound(ApplicationId("spark-none"), 0, 0) or len(driver.said) > said
+
+
 USES: Final[dict[str, Callable[[Driver], None]]] = {
     "podtide-shadow": shadow,
     "podtide-act": act,
@@ -240,6 +253,7 @@ USES: Final[dict[str, Callable[[Driver], None]]] = {
     "podtide-resize": resize,
     "podtide-stop": stop,
     "podtide-stage": stage,
+    "podtide-shuffle-service": shuffle_service,
 }
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubernetes.api import MERGE_PATCH, KubernetesApi, Unreachable
+from podtide.adapters.kubernetes.watch.lists import executors_selector
 from podtide.adapters.kubernetes.watch.sensor import PodSensor, SensorSettings
 from podtide.adapters.notices import Notice, Topic
 from podtide.domain.jvm.exceptions import SparkFault
@@ -56,7 +57,9 @@ class Watcher:
         self._versions: dict[str, int] = {}
         self._api = api
         self._lock = threading.Lock()
-        self.sensor = PodSensor(api, namespace, APP, self._hear, SystemClock(), self.notices.append, settings)
+        self.sensor = PodSensor(
+            api, namespace, executors_selector(APP), self._hear, SystemClock(), self.notices.append, settings
+        )
 
     def _hear(self, stimulus: WatchStimulus) -> None:
         with self._lock:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from podtide.adapters.files.spark_conf import parse_properties
+from podtide.domain.shuffle_service.applications import application_id
 from podtide.entrypoints.live.command import run
+from podtide.entrypoints.shuffle.command import shuffle_service
+from tests.adapters.staging.stage import api_server
 from tests.support.project import PROJECT
 from tests.support.rendering import render
 
@@ -115,6 +120,78 @@ def test_the_probes_ask_where_podtide_answers(folder: str) -> None:
     probes = {name: here[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
     assert {probe["port"] for probe in probes.values()} == {port["name"]}
     assert (probes["livenessProbe"]["path"], probes["readinessProbe"]["path"]) == ("/healthz", "/readyz")
+
+
+# ------------------------------------------------------------------------------------------ the shuffle service's DaemonSet
+
+SHUFFLE = DEPLOY / "kustomize" / "shuffle-service"
+
+
+def shuffle_objects() -> dict[str, dict[str, Any]]:
+    files = yaml.safe_load((SHUFFLE / "kustomization.yaml").read_text())["resources"]
+    assert sorted(files) == sorted(path.name for path in SHUFFLE.iterdir() if path.name != "kustomization.yaml")
+    manifests = [yaml.safe_load((SHUFFLE / name).read_text()) for name in files]
+    return {manifest["kind"]: manifest for manifest in manifests}
+
+
+def test_the_shuffle_service_and_its_cleaner_see_the_same_folder_at_the_path_of_the_node() -> None:
+    """Executors register absolute paths; what they registered is on the node, so a restart does not forget it (S12)."""
+    objects = shuffle_objects()
+    pod = objects["DaemonSet"]["spec"]["template"]["spec"]
+    (root,) = [volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume]
+    for each in (*pod["initContainers"], *pod["containers"]):
+        assert [mount["mountPath"] for mount in each["volumeMounts"] if mount["name"] == "spark-shuffle"] == [root]
+    service, cleaner = pod["containers"]
+    assert f"--root={root}" in cleaner["args"]
+    conf = parse_properties(objects["ConfigMap"]["data"]["spark-defaults.conf"], "conf").unwrap().conf.settings
+    assert application_id(conf["spark.local.dir"].value.removeprefix(f"{root}/")) is None, "the cleaner leaves it alone"
+    assert conf["spark.local.dir"].value.startswith(f"{root}/")
+    ports = {port["name"]: port["containerPort"] for port in service["ports"]}
+    assert str(ports["shuffle"]) == conf["spark.shuffle.service.port"].value == "7337"
+    assert service["readinessProbe"]["tcpSocket"]["port"] == "shuffle"
+    users = {
+        (each["securityContext"]["runAsUser"], each["securityContext"]["runAsGroup"]) for each in pod["containers"]
+    }
+    assert users == {(185, 185)}, "the user of Spark's image: files are deleted by whom they belong to"
+
+
+def test_the_shuffle_service_is_found_at_the_address_of_its_node_and_by_its_labels() -> None:
+    objects = shuffle_objects()
+    spec = objects["DaemonSet"]["spec"]
+    pod = spec["template"]["spec"]
+    assert (pod["hostNetwork"], pod["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+    assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
+    assert spec["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": 1}
+    assert objects["Role"]["rules"] == ROLES["podtide-shuffle-service"]["rules"]
+    assert {each["securityContext"]["allowPrivilegeEscalation"] for each in pod["containers"]} == {False}
+
+
+def test_the_cleaner_is_started_as_podtide_understands() -> None:
+    (_, cleaner) = shuffle_objects()["DaemonSet"]["spec"]["template"]["spec"]["containers"]
+    group, command, *args = cleaner["args"]
+    assert shuffle_service.name == group
+    options = {name for parameter in shuffle_service.commands[command].params for name in parameter.opts}
+    assert {argument.partition("=")[0] for argument in args} <= options
+    used = set(re.findall(r"\$\((\w+)\)", " ".join(args)))
+    assert used == {env["name"] for env in cleaner["env"]}
+
+
+def test_a_node_runs_what_the_daemon_set_says(tmp_path: Path) -> None:
+    """podtide's API server, which refuses what it does not know, takes the pod as its controller would make it."""
+    objects = shuffle_objects()
+    template = objects["DaemonSet"]["spec"]["template"]
+    name = {"name": "shuffle-one", **template["metadata"]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": name, "spec": {**template["spec"], "nodeName": "one"}}
+    with api_server(tmp_path) as api:
+        for plural, manifest in (
+            ("serviceaccounts", objects["ServiceAccount"]), ("configmaps", objects["ConfigMap"]), ("pods", pod)
+        ):  # fmt: skip
+            path = f"/api/v1/namespaces/default/{plural}"
+            answer = api.call("create", plural, path, body=json.dumps(manifest).encode())
+            assert answer.ok, answer.body
+        stored = json.loads(answer.body)["spec"]
+    assert [each["name"] for each in stored["containers"]] == ["service", "cleaner"]
+    assert stored["hostNetwork"] is True
 
 
 @pytest.mark.parametrize("folder", ["base", "example"])

@@ -52,7 +52,10 @@ class Trouble(NamedTuple):
 class Troubles:
     """The troubles of one watch."""
 
-    def __init__(self, clock: Clock, notify: Notify, complaints: Complaints, backoff: Backoff, jitter: Jitter) -> None:
+    def __init__(
+        self, clock: Clock, notify: Notify, complaints: Complaints, backoff: Backoff, jitter: Jitter, pods: str
+    ) -> None:
+        self._pods = pods
         self._clock, self._notify, self._complaints = clock, notify, complaints
         self._backoff, self._jitter = backoff, jitter
         self._in_a_row = 0  # since a watch lived for a while
@@ -80,7 +83,7 @@ class Troubles:
         self.granted("watch")
         if not self._worked:
             self._worked = True
-            self.say(Level.INFO, Topic.WATCHING, f"watching the executor pods from version {place or 'none'}")
+            self.say(Level.INFO, Topic.WATCHING, f"watching the {self._pods} from version {place or 'none'}")
         if not self._flapping:
             self.spoke()
 

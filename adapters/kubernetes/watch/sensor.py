@@ -1,4 +1,4 @@
-"""The sensor of a live run: the executor pods of an application, as they are on a cluster, from now on.
+"""The sensor: the pods of a namespace that a selector names, as they are on a cluster, from now on.
 
 One thread watches. It begins with a list, which is heard as one ``PodsReplaced``, and goes on with a watch from the
 version of that list; what arrives together is heard as one ``PodsUpdated``. A watch that ends goes on where it ended,
@@ -34,7 +34,7 @@ from podtide.adapters.kubernetes.errors import ApiRequest, Complaints, refused
 from podtide.adapters.kubernetes.ratelimit import Backoff, Jitter, Wait
 from podtide.adapters.kubernetes.status import UnreadableBody, no_answer
 from podtide.adapters.kubernetes.watch.backoff import GONE, Trouble, Troubles
-from podtide.adapters.kubernetes.watch.lists import KnownPods, ListedPods, executors_selector, list_pods, pods_path
+from podtide.adapters.kubernetes.watch.lists import KnownPods, ListedPods, list_pods, pods_path
 from podtide.adapters.kubernetes.watch.stream import LINE_MAX, WatchReader
 from podtide.adapters.notices import Level, Notify, Topic
 from podtide.domain.base.units import Millis
@@ -89,8 +89,9 @@ class Counters(NamedTuple):
 
 
 class PodSensor:
-    """Watches one application. ``start`` once, ``stop`` once; ``run`` and ``answer_list`` are what its threads do.
+    """Watches pods. ``start`` once, ``stop`` once; ``run`` and ``answer_list`` are what its threads do.
 
+    ``selector``: of labels, such as ``executors_selector``. ``pods``: what these are called, for people.
     ``jitter``: a number from 0.0 to below 1.0. ``wait``: lets seconds pass (the default ends early with ``stop``).
     ``complaints``: shared with others who call the same API server, so that it is told once that it cannot be reached.
     """
@@ -99,7 +100,7 @@ class PodSensor:
         self,
         api: ApiClient,
         namespace: str,
-        app_id: str,
+        selector: str,
         hear: Hear,
         clock: Clock,
         notify: Notify,
@@ -108,12 +109,14 @@ class PodSensor:
         *,
         wait: Wait | None = None,
         complaints: Complaints | None = None,
+        pods: str = "executor pods",
     ) -> None:
         self._api, self._hear, self._clock, self._notify = api, hear, clock, notify
         self._namespace, self._settings, self._jitter = namespace, settings, jitter
-        self._path, self._selector = pods_path(namespace), executors_selector(app_id)
+        self._path, self._selector = pods_path(namespace), selector
         self._complaints = complaints or Complaints(clock, notify)
-        self._troubles = Troubles(clock, notify, self._complaints, settings.backoff, jitter)
+        self._pods = pods
+        self._troubles = Troubles(clock, notify, self._complaints, settings.backoff, jitter, pods)
         self._stopping = threading.Event()
         self._wait = wait or self._stopping.wait
         self._lock = threading.RLock()  # what is known, what is heard, the counters and the stream
@@ -228,7 +231,7 @@ class PodSensor:
             self._placed = True
         lasted = int((self._clock.monotonic() - began) * 1000)
         facts = (("pods", len(found.pods)), ("pages", found.pages), ("lasted_ms", lasted))
-        self._troubles.say(Level.INFO, Topic.LISTED, f"{len(found.pods)} executor pods listed in {lasted} ms", *facts)
+        self._troubles.say(Level.INFO, Topic.LISTED, f"{len(found.pods)} {self._pods} listed in {lasted} ms", *facts)
         return None
 
     def _watch(self) -> Trouble | None:

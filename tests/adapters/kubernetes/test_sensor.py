@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 
 from podtide.adapters.kubernetes.api import JSON, READ_TIMEOUT_S, ApiAnswer, Query, Unreachable
 from podtide.adapters.kubernetes.codec import Event
-from podtide.adapters.kubernetes.watch.lists import KnownPods, ListedPods, number_of
+from podtide.adapters.kubernetes.watch.lists import KnownPods, ListedPods, executors_selector, number_of
 from podtide.adapters.kubernetes.watch.sensor import Counters, PodSensor, SensorSettings
 from podtide.adapters.kubernetes.watch.stream import Lines, WatchReader
 from podtide.adapters.notices import Notice, Topic
@@ -158,7 +158,15 @@ class Play:
         self.queries: list[dict[str, str]] = []
         self.streams: list[FakeStream] = []
         self.sensor = PodSensor(
-            self, "ns", "app", self.heard.append, self.clock, self.notices.append, settings, lambda: 0.0, wait=self.wait
+            self,
+            "ns",
+            executors_selector("app"),
+            self.heard.append,
+            self.clock,
+            self.notices.append,
+            settings,
+            lambda: 0.0,
+            wait=self.wait,
         )
 
     def run(self) -> Play:

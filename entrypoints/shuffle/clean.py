@@ -1,0 +1,122 @@
+"""``podtide shuffle-service clean`` from its options to its end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+from podtide.adapters.clock import SystemClock
+from podtide.adapters.http_server.small_server import CannotServe, HttpAsked, HttpReply, SmallServer
+from podtide.adapters.kubernetes.api import ConnectionRefused, connect
+from podtide.adapters.notices import Level, Notice
+from podtide.adapters.shuffle_service.cleaning import CleaningFigures, DirectoryCleaner
+from podtide.adapters.shuffle_service.directories import ApplicationDirectories, RootUnusable
+from podtide.adapters.text.format import count
+from podtide.adapters.text.safe import escaped
+from podtide.domain.shuffle_service.applications import CleanerConfig, CleaningCause
+from podtide.entrypoints.common.output import ClusterRefused, Misused, UnreadableInput, printed, refused_as
+
+ONCE_S: Final = 60.0
+CAUSES: Final = {
+    CleaningCause.DRIVER_ENDED: "driver_ended",
+    CleaningCause.DRIVER_GONE: "driver_gone",
+    CleaningCause.NO_DRIVER: "no_driver",
+}
+
+
+@dataclass(frozen=True)
+class CleanOptions:
+    """What the command line says. ``ended``, ``orphans``, ``every`` in seconds; ``namespaces`` empty: the context's."""
+
+    roots: tuple[Path, ...]
+    namespaces: frozenset[str]
+    kubeconfig: str | None
+    context_name: str | None
+    ended: float
+    orphans: float
+    every: float
+    once: bool
+    metrics_port: int | None
+    metrics_address: str
+
+
+def run_cleaner(options: CleanOptions) -> int:
+    """Clean until a signal's exception, or once; returns the exit code. Raises a Refusal."""
+    if options.every <= 0:
+        raise Misused("--every is longer than 0s")
+    clock = SystemClock()
+    with (
+        refused_as(ClusterRefused, ConnectionRefused),
+        refused_as(Misused, CannotServe),
+        refused_as(UnreadableInput, RootUnusable),
+        ExitStack() as end,
+    ):
+        directories = ApplicationDirectories(options.roots)
+        api = end.enter_context(closing(connect(options.kubeconfig, options.context_name, clock=clock)))
+        config = CleanerConfig(
+            options.namespaces or frozenset({api.namespace or "default"}),
+            scan_ms=max(1, int(options.every * 1000)),
+            ended_ms=0 if options.once else int(options.ended * 1000),
+            orphan_ms=int(options.orphans * 1000),
+        )
+        cleaner = DirectoryCleaner(api, directories, config, clock, _say)
+        if options.once:
+            return _once(cleaner)
+        if options.metrics_port is not None:
+            address = options.metrics_address
+            server = SmallServer(_page(cleaner), options.metrics_port, address, name="podtide-metrics")
+            end.enter_context(server)
+            print(f"podtide: metrics at {server.url}/metrics", file=sys.stderr, flush=True)
+        cleaner.run()
+    return 0
+
+
+def _once(cleaner: DirectoryCleaner) -> int:
+    answered = cleaner.run_once(ONCE_S)
+    figures = cleaner.figures
+    with printed():
+        removed = sum(figures.removed.values())
+        kept = f"{count(figures.applications, 'application')} kept"
+        print(f"{count(removed, 'application')} removed, {kept}{'' if answered else '; the API server did not answer'}")
+    return 0 if answered else ClusterRefused.exit_code
+
+
+def _page(cleaner: DirectoryCleaner) -> Callable[[HttpAsked], HttpReply]:
+    def reply(asked: HttpAsked) -> HttpReply:
+        if asked.path != "/metrics":
+            return HttpReply(HTTPStatus.NOT_FOUND, b"there is /metrics\n")
+        return HttpReply(
+            HTTPStatus.OK, exposition(cleaner.figures).encode(), "text/plain; version=0.0.4; charset=utf-8"
+        )
+
+    return reply
+
+
+def exposition(figures: CleaningFigures) -> str:
+    """The figures in Prometheus' text format."""
+    families: list[tuple[str, str, str, dict[str, int]]] = [
+        ("cleaning", "gauge", "1: files of ended applications are removed; 0: cleaning is off", {"": int(figures.on)}),
+        ("applications", "gauge", "Applications with files on this node", {"": figures.applications}),
+        (
+            "removed_total", "counter", "Applications whose files were removed, by cause",
+            {f'{{cause="{name}"}}': figures.removed.get(cause, 0) for cause, name in CAUSES.items()},
+        ),
+        ("kept_total", "counter", "Removals that the disk refused", {"": figures.kept}),
+        ("unanswered_total", "counter", "Questions that the API server did not answer", {"": figures.unanswered}),
+    ]  # fmt: skip
+    lines = []
+    for name, kind, meaning, samples in families:
+        full = f"podtide_shuffle_{name}"
+        lines += [f"# HELP {full} {meaning}", f"# TYPE {full} {kind}"]
+        lines += [f"{full}{labels} {value}" for labels, value in samples.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _say(notice: Notice) -> None:
+    mark = "" if notice.level is Level.INFO else f"{notice.level.value}: "
+    print(f"podtide: {mark}{escaped(notice.text, 2_000)}", file=sys.stderr, flush=True)

@@ -1,0 +1,77 @@
+"""``podtide shuffle-service clean``: Spark's external shuffle service on a real cluster.
+
+Exit codes: 0; 2 usage; 3 a folder that cannot be read; 4 the cluster refuses or is not there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from podtide.entrypoints.common.duration import duration_of
+from podtide.entrypoints.common.namespace import namespace_of
+from podtide.entrypoints.common.output import Misused, check_streams
+
+FOLDER: Final = click.Path(path_type=Path)
+
+
+def _namespaces(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(name for value in values if (name := namespace_of(context, option, value)) is not None)
+
+
+@click.group("shuffle-service")
+def shuffle_service() -> None:
+    """Spark's external shuffle service on a Kubernetes cluster: executors go, and their shuffle files stay."""
+
+
+@shuffle_service.command()
+@click.option(
+    "--root",
+    "roots",
+    type=FOLDER,
+    multiple=True,
+    required=True,
+    metavar="FOLDER",
+    help="Where executors have a folder for each application, named by its id. Repeatable.",
+)
+@click.option(
+    "--namespace",
+    "namespaces",
+    multiple=True,
+    metavar="NS",
+    callback=_namespaces,
+    help="Whose driver pods are watched. Repeatable. [default: the context's, or the pod's own]",
+)
+@click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster ($KUBECONFIG, the pod's own, ~/.kube).")
+@click.option("--context", "context_name", metavar="NAME", help="A context of the kubeconfig (the current one).")
+@click.option(
+    "--ended", default="1m", show_default=True, callback=duration_of, help="How long files stay after their driver."
+)
+@click.option(
+    "--orphans",
+    default="24h",
+    show_default=True,
+    callback=duration_of,
+    help="How long files stay that nobody wrote to and no driver pod is known of; 0s: for ever.",
+)
+@click.option(
+    "--every", default="30s", show_default=True, callback=duration_of, help="How often folders are looked for."
+)
+@click.option("--once", is_flag=True, help="Look once, remove what can go now, and end.")
+@click.option("--metrics-port", type=click.IntRange(0, 65_535), metavar="PORT", help="Serve /metrics. 0: a free port.")
+@click.option("--metrics-address", default="127.0.0.1", show_default=True, metavar="ADDR", help="And where.")
+def clean(**given: Any) -> int:
+    """Remove the shuffle files of ended applications from this node, until told to end.
+
+    Spark's shuffle service never learns on Kubernetes that an application ended. This watches driver pods; when one has
+    ended or is gone, the API server itself is asked, and the files go only if no pod of the application is alive. Where it
+    does not answer, or refuses, they stay. It needs to get, list and watch pods in each namespace.
+    """  # fmt: skip
+    check_streams()
+    try:
+        from podtide.entrypoints.shuffle.clean import CleanOptions, run_cleaner  # noqa: PLC0415 - usage errors need none
+    except ModuleNotFoundError as missing:
+        raise Misused(f"the package {missing.name} is not installed; install podtide[kubernetes]") from None
+    return run_cleaner(CleanOptions(**given))
