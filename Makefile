@@ -43,7 +43,7 @@ demo: $(STAMP)
 	@echo
 	$(BIN)/podtide whatif $(DEMO) --set spark.dynamicAllocation.maxExecutors=10 --static 3 --price core-hour=0.04,gb-hour=0.005
 	@echo
-	$(BIN)/podtide run --cluster local --app-id spark-demo --mode act --schedule 0:3,3:8,6:2 --for 9s --on-exit delete \
+	$(BIN)/podtide run --cluster local --app-id spark-demo --mode act --schedule 0:3,3:8,6:2 --duration 9s --on-exit delete \
 		--no-view --conf spark.kubernetes.container.image=spark --conf spark.driver.host=driver --conf spark.driver.port=7078
 
 test: check

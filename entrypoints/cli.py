@@ -19,59 +19,44 @@ from typing import Final, NoReturn
 import click
 
 from podtide import __version__
+from podtide.entrypoints.common.old_names import COMPLETION, renamed
 
-COMMANDS: Final = {
-    "replay": ("podtide.entrypoints.replay.command", "Every decision that Spark would take over a log or recording."),
-    "explain": (
-        "podtide.entrypoints.replay.explain_command",
-        "The whole story of an executor or a moment, from a recording.",
-    ),
-    "whatif": ("podtide.entrypoints.whatif.command", "What an application would have cost under another config."),
-    "tune": (
-        "podtide.entrypoints.whatif.tune_command",
-        "The settings that cost least within a time, over several runs.",
-    ),
-    "diff": (
-        "podtide.entrypoints.whatif.diff_command",
-        "What a change of config does to each application of a corpus.",
-    ),
-    "compare": (
-        "podtide.entrypoints.compare.command",
-        "Why the last run took longer, or cost more, than the run before it.",
-    ),
-    "fleet": ("podtide.entrypoints.fleet.command", "A table over very many logs: waste by cause, the best setting."),
-    "watch": (
-        "podtide.entrypoints.watch.command",
-        "Keep a history of finished runs; report the slower and the dearer.",
-    ),
-    "serve": ("podtide.entrypoints.watch.serve_command", "Show a history, its runs and their reports in a browser."),
-    "conf": ("podtide.entrypoints.check.conf_command", "Check a configuration and show what is in force, and why."),
-    "simulate": (
-        "podtide.entrypoints.simulate.command",
-        "Run executor allocation against a fake cluster, in virtual time.",
-    ),
-    "fit": ("podtide.entrypoints.simulate.fit_command", "Write a cluster file that behaves like a recorded cluster."),
-    "run": ("podtide.entrypoints.live.command", "Decide on a real cluster: in shadow beside Spark, or in charge."),
-    "cluster": (
-        "podtide.entrypoints.cluster.command",
-        "Run a command on a Kubernetes of its own: Spark's executors as local processes.",
-    ),
-    "stage": (
-        "podtide.entrypoints.stage.command",
-        "Leave local files for the pods of an application: a staging server, and what to submit with.",
-    ),
-    "shuffle-service": (
-        "podtide.entrypoints.shuffle.command",
-        "Spark's external shuffle service on a cluster: what executors need, and its cleaner.",
-    ),
-    "stop": ("podtide.entrypoints.live.stop_command", "Delete what an application left behind on a cluster."),
-    "pod": ("podtide.entrypoints.check.pod_command", "The executor pod that a configuration leads to."),
-    "conform": (
-        "podtide.entrypoints.check.conform_command",
-        "Re-decide recorded scenarios and compare with real Spark.",
-    ),
-}
-"""Command name to module and one line of help. The module holds a click command of that name, with ``_`` for ``-``."""
+GROUPS: Final = {
+    "Analyse logs": {
+        "replay": ("podtide.entrypoints.replay.command", "Every decision that Spark would take over a log or recording."),
+        "whatif": ("podtide.entrypoints.whatif.command", "What an application would cost under another config."),
+        "tune": ("podtide.entrypoints.whatif.tune_command", "The cheapest settings within a time limit, over several runs."),
+        "diff": ("podtide.entrypoints.whatif.diff_command", "What a change of config does to each of many applications."),
+        "compare": ("podtide.entrypoints.compare.command", "Why the last run took longer, or cost more, than before."),
+        "fleet": ("podtide.entrypoints.fleet.command", "A table over very many logs: waste by cause, the best setting."),
+        "watch": ("podtide.entrypoints.watch.command", "Keep a history of finished runs; report slower and dearer ones."),
+        "serve": ("podtide.entrypoints.watch.serve_command", "Show a history, its runs and their reports in a browser."),
+    },
+    "Simulate": {
+        "simulate": ("podtide.entrypoints.simulate.command", "Run executor allocation against a fake cluster."),
+        "fit": ("podtide.entrypoints.simulate.fit_command", "Write a cluster file that behaves like a recorded cluster."),
+        "explain": ("podtide.entrypoints.replay.explain_command", "The history of an executor or a moment in a recording."),
+        "cluster": ("podtide.entrypoints.cluster.command", "Run Spark on a Kubernetes of its own, on this machine."),
+    },
+    "Operate": {
+        "run": ("podtide.entrypoints.live.command", "Decide on a real cluster: in shadow beside Spark, or in charge."),
+        "stop": ("podtide.entrypoints.live.stop_command", "Delete what an application left behind on a cluster."),
+        "shuffle-service": ("podtide.entrypoints.shuffle.command", "Spark's external shuffle service on a cluster."),
+        "stage": ("podtide.entrypoints.stage.command", "Give local files to the pods of an application."),
+    },
+    "Verify": {
+        "conf": ("podtide.entrypoints.check.conf_command", "Check a configuration; show what is in force, and why."),
+        "pod": ("podtide.entrypoints.check.pod_command", "The executor pod that a configuration leads to."),
+        "conform": ("podtide.entrypoints.check.conform_command", "Decide recorded scenarios again, compare with Spark."),
+    },
+    "Shell": {
+        "completion": ("podtide.entrypoints.check.completion_command", "Completion of commands and options in a shell."),
+    },
+}  # fmt: skip
+"""Command name to module and one line of help, in the groups of ``--help``. The module holds the command, with ``_``
+for ``-``."""
+
+COMMANDS: Final = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 
 COLLECTED_AFTER: Final = 100_000
 """Objects made and not released until cycles are looked for: batches of events and tables are large and have none."""
@@ -158,10 +143,19 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands from the table, without importing them."""
+        """List the commands by group from the table, without importing them."""
         del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, help_line) for name, (_, help_line) in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<{width}}", help_line) for name, (_, help_line) in commands.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command and its arguments, with today's names of options."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command, rest if name is None else renamed(name, rest)
 
 
 def _show_version(context: click.Context, _option: click.Parameter, value: bool) -> None:
@@ -176,7 +170,7 @@ def _show_version(context: click.Context, _option: click.Parameter, value: bool)
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_version, help="Show the version."
 )
 def podtide() -> None:
-    """Apache Spark's executor allocation as pure functions: replay it, check it, argue with it."""
+    """Apache Spark's executor allocation as pure functions: replay it, simulate it, run it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -210,6 +204,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     """Run the command line; what refuses or cannot be written becomes an exit code, signals go through."""
     try:
+        if COMPLETION in os.environ:
+            from click.shell_completion import shell_complete  # noqa: PLC0415 - only where a shell asks
+
+            return shell_complete(podtide, {}, "podtide", COMPLETION, os.environ[COMPLETION])
         # Not ``podtide.main``: it turns a closed pipe into exit code 1 by itself.
         with podtide.make_context("podtide", arguments) as context:
             code = podtide.invoke(context)

@@ -41,7 +41,7 @@ def main() -> int:
             return 1
         cluster = str(PROJECT / "demo" / "spot-cluster.yaml")
         simulated = _run(
-            str(environment / "bin" / "podtide"), "simulate", "--targets", "0:3", "--cluster", cluster, "--json"
+            str(environment / "bin" / "podtide"), "simulate", "--schedule", "0:3", "--cluster", cluster, "--json"
         )
         if '"created":3' not in simulated.replace(" ", ""):
             print(f"{wheel.name}: the installed podtide does not simulate", file=sys.stderr)

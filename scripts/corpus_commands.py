@@ -264,31 +264,31 @@ CLAIM: Final = " ".join(
 )
 RECORDED: Final = {
     "pods": (
-        "--targets 0:12,60:20 --cluster demo/spot-cluster.yaml --until 5m "
+        "--schedule 0:12,60:20 --cluster demo/spot-cluster.yaml --duration 5m "
         f"--conf {K8S}.allocation.batch.size=5 --conf spark.executor.maxNumFailures=100"
     ),
     "dynamic": (
         "--cluster demo/spot-cluster.yaml --workload demo/workload.yaml "
         f"--conf spark.executor.cores=4 --conf {DA}.maxExecutors=40"
     ),
-    "storm": f"--cluster made/storm.yaml --workload made/jobs.yaml --until 10m {DYNAMIC}",
+    "storm": f"--cluster made/storm.yaml --workload made/jobs.yaml --duration 10m {DYNAMIC}",
     "decommission": (
-        f"--cluster made/storm.yaml --workload made/jobs.yaml --until 6m {DYNAMIC} --fix all --seed 3 "
+        f"--cluster made/storm.yaml --workload made/jobs.yaml --duration 6m {DYNAMIC} --fix all --seed 3 "
         "--conf spark.decommission.enabled=true --conf spark.storage.decommission.enabled=true"
     ),
     "claims": (
-        f"--cluster made/storm.yaml --targets 0:10,60:4,120:12 --until 4m {CLAIM} "
+        f"--cluster made/storm.yaml --schedule 0:10,60:4,120:12 --duration 4m {CLAIM} "
         "--conf spark.executor.maxNumFailures=1000 "
         f"--conf {K8S}.driver.ownPersistentVolumeClaim=true --conf {K8S}.driver.reusePersistentVolumeClaim=true "
         f"--conf {K8S}.driver.waitToReusePersistentVolumeClaim=true"
     ),
-    "set": f"--targets 0:4,60:9,120:2 --until 4m --conf {K8S}.allocation.pods.allocator=statefulset",
+    "set": f"--schedule 0:4,60:9,120:2 --duration 4m --conf {K8S}.allocation.pods.allocator=statefulset",
     "near": (
         "--cluster demo/yarn-cluster.yaml --workload demo/near-workload.yaml --conf spark.executor.cores=2 "
         f"--conf {DA}.executorIdleTimeout=10s"
     ),
     "yarn-storm": f"--cluster made/yarn-storm.yaml --workload made/near.yaml {YARN_SERVICE}",
-    "masters": "--cluster made/yarn-masters.yaml --targets 0:5,90:12 --until 5m",
+    "masters": "--cluster made/yarn-masters.yaml --schedule 0:5,90:12 --duration 5m",
 }
 """Simulations that are recorded, by the recording's name."""
 
@@ -428,8 +428,8 @@ def fits() -> Iterator[Command]:
         yield Command(f"fit recorded/{name}.jsonl.zst --out {file}", kept=(Kept(file, file),))
     yield Command("fit recorded/pods.jsonl.zst")
     yield Command("fit recorded/near.jsonl.zst --out -")
-    yield Command("simulate --cluster recorded/pods-fitted.yaml --targets 0:12,60:20 --until 5m --json")
-    yield Command(f"simulate --cluster recorded/storm-fitted.yaml --workload made/jobs.yaml --until 5m {DYNAMIC}")
+    yield Command("simulate --cluster recorded/pods-fitted.yaml --schedule 0:12,60:20 --duration 5m --json")
+    yield Command(f"simulate --cluster recorded/storm-fitted.yaml --workload made/jobs.yaml --duration 5m {DYNAMIC}")
     yield Command(f"simulate --cluster recorded/yarn-storm-fitted.yaml --workload made/near.yaml {YARN_SERVICE} --json")
     yield Command(f"whatif {DEMO} --kubernetes --cluster recorded/pods-fitted.yaml --static 4 --seeds 1 --json")
     yield Command(f"whatif {YARN_DYNAMIC} --cluster recorded/near-fitted.yaml --static 4 --seeds 1 --json")
@@ -530,15 +530,15 @@ def whatifs_of_samples() -> Iterator[Command]:
 
 def tunes() -> Iterator[Command]:
     """Short searches over logs of every cluster manager, other spaces, several runs at once, and what is refused."""
-    small = "--processes 1 --seeds 1 --budget 8"
+    small = "--jobs 1 --seeds 1 --budget 8"
     for log in (DEMO, YARN_DYNAMIC, KUBERNETES, TRUTH[1]):
         yield Command(f"tune {log} {small}")
     for log in SMALL_SAMPLE:
-        large = "--processes 1 --seeds 2 --budget 10"
+        large = "--jobs 1 --seeds 2 --budget 10"
         yield Command(f"tune {log} {large} --price {PRICE} --within 30% --json --report report.html")
     both = "truth/w2/D_b1_i3_min1_max4/run2/log truth/w2/D_b1_i3_min1_max4/run3/log"
     yield Command(f"tune {both} {small} --json --price {PRICE}")
-    yield Command(f"tune {both} --processes 2 --seeds 1 --budget 12 --report report.html")
+    yield Command(f"tune {both} --jobs 2 --seeds 1 --budget 12 --report report.html")
     yield Command(f"tune {both} made/nowhere.log made/text.log {small}")
     yield Command(f"tune {' '.join(TRUTH)} {small} --json")
     yield from lines(
@@ -581,7 +581,7 @@ def tunes() -> Iterator[Command]:
 
 def diffs() -> Iterator[Command]:
     """Two configs over logs of every cluster manager, gates, sides of every form, and what is refused."""
-    once = "--seeds 1 --processes 1"
+    once = "--seeds 1 --jobs 1"
     for log in SMALL_SAMPLE:
         few = f"{DA}.enabled=true,{DA}.maxExecutors=2,{DA}.initialExecutors=0,{DA}.minExecutors=0"
         yield Command(f"diff {log} {once} --base spark:3.5,{DA}.enabled=true --candidate {few} --json")
@@ -589,8 +589,8 @@ def diffs() -> Iterator[Command]:
     yield from lines(
         f"diff {several} --seeds 1",
         f"""
-        --processes 2 --candidate static=3 --json
-        --processes 1 --candidate static=2 --price {PRICE} --fail-if 'cost>+2%' --fail-if 'any(runtime)>+10%'
+        --jobs 2 --candidate static=3 --json
+        --jobs 1 --candidate static=2 --price {PRICE} --fail-if 'cost>+2%' --fail-if 'any(runtime)>+10%'
         """,
     )
     yield from lines(
@@ -647,7 +647,7 @@ def fleets() -> Iterator[Command]:
         --out table.parquet --jobs 2 --max-error 0.01 --static 2
         --out table.txt
         --out no/such/folder/table.csv
-        --out table.csv --limit soon
+        --out table.csv --timeout soon
         --out table.csv --memory 2k
         --out table.csv --variant x
         --out table.csv --tune quick --static 4
@@ -660,7 +660,7 @@ def fleets() -> Iterator[Command]:
         "fleet",
         f"""
         made/fleet/nested --out table.csv --jobs 1 --tune quick --price {PRICE} --fresh --json
-        made/fleet/nested --out table.csv --jobs 1 --price made/prices.yaml --again --limit 4m --memory 0 --seeds 2
+        made/fleet/nested --out table.csv --jobs 1 --price made/prices.yaml --again --timeout 4m --memory 0 --seeds 2
         'made/fleet/*' --out table.csv --jobs 1 --json --static 2
         'made/fleet/**/event_log_?' made/fleet/EVENT_LOG_1 --out table.csv --jobs 1 --static 2
         made/fleet/EVENT_LOG_1 made/fleet/nested/../EVENT_LOG_1 made/fleet/EVENT_LOG_1 --out table.csv --jobs 1
@@ -691,72 +691,72 @@ def simulations() -> Iterator[Command]:
         "simulate",
         f"""
         --json
-        --targets 0:2
-        --targets 0:2 --json
-        --targets 0:12,60:20,120s:5,5m:0 --json
-        --targets 0:60,40:10,90:200 --until 3m --conf {K8S}.allocation.batch.size=1 \
+        --schedule 0:2
+        --schedule 0:2 --json
+        --schedule 0:12,60:20,120s:5,5m:0 --json
+        --schedule 0:60,40:10,90:200 --duration 3m --conf {K8S}.allocation.batch.size=1 \
             --conf {K8S}.allocation.batch.delay=3s --json
-        --targets 0:30 --cluster made/steady.yaml
-        --targets 0:3 --cluster made/steady.yaml --conf {K8S}.allocation.batch.size=1 --json
-        --targets 0:30 --cluster demo/spot-cluster.yaml --seed 1
-        --targets 0:30 --cluster demo/spot-cluster.yaml --seed 2 --json
-        --targets 0:20 --cluster made/storm.yaml --until 3m --conf spark.executor.maxNumFailures=1000 --fix all --json
-        --targets 0:20 --cluster made/storm.yaml --until 3m --fix SPARK-34519 --fix SPARK-52589
-        --targets 0:20 --cluster made/storm.yaml --until 3m --fix excess-running --fix SPARK-58446 --seed 9 --json
-        --targets 0:4 --cluster made/crash.yaml --conf spark.executor.maxNumFailures=5
-        --targets 0:4 --cluster made/crash.yaml --conf spark.executor.maxNumFailures=5 --json
-        --targets 0:4 --conf {K8S}.allocation.pods.allocator=deployment
-        --targets 0:2,30:3 --conf {K8S}.allocation.pods.allocator=statefulset --json
-        --targets 0:9 --conf {K8S}.allocation.pods.allocator=recovery --json
-        --targets 0:12,60:3 --until 2m {CLAIM} --json
-        --targets 0:9,40:2 --conf {K8S}.allocation.maxPendingPods=3 --spark-log -
-        --targets 0:9,40:2 --conf {K8S}.allocation.batch.size=2 --spark-log spark.log --json
-        --targets 0:5 --conf spark.plugins=org.apache.spark.scheduler.cluster.k8s.ExecutorRollPlugin \
-            --conf {K8S}.executor.rollInterval=60s --conf spark.decommission.enabled=true --until 5m
-        --targets 0:1 --conf spark.plugins=org.apache.spark.scheduler.cluster.k8s.ExecutorRollPlugin \
+        --schedule 0:30 --cluster made/steady.yaml
+        --schedule 0:3 --cluster made/steady.yaml --conf {K8S}.allocation.batch.size=1 --json
+        --schedule 0:30 --cluster demo/spot-cluster.yaml --seed 1
+        --schedule 0:30 --cluster demo/spot-cluster.yaml --seed 2 --json
+        --schedule 0:20 --cluster made/storm.yaml --duration 3m --conf spark.executor.maxNumFailures=1000 --fix all --json
+        --schedule 0:20 --cluster made/storm.yaml --duration 3m --fix SPARK-34519 --fix SPARK-52589
+        --schedule 0:20 --cluster made/storm.yaml --duration 3m --fix excess-running --fix SPARK-58446 --seed 9 --json
+        --schedule 0:4 --cluster made/crash.yaml --conf spark.executor.maxNumFailures=5
+        --schedule 0:4 --cluster made/crash.yaml --conf spark.executor.maxNumFailures=5 --json
+        --schedule 0:4 --conf {K8S}.allocation.pods.allocator=deployment
+        --schedule 0:2,30:3 --conf {K8S}.allocation.pods.allocator=statefulset --json
+        --schedule 0:9 --conf {K8S}.allocation.pods.allocator=recovery --json
+        --schedule 0:12,60:3 --duration 2m {CLAIM} --json
+        --schedule 0:9,40:2 --conf {K8S}.allocation.maxPendingPods=3 --spark-log -
+        --schedule 0:9,40:2 --conf {K8S}.allocation.batch.size=2 --spark-log spark.log --json
+        --schedule 0:5 --conf spark.plugins=org.apache.spark.scheduler.cluster.k8s.ExecutorRollPlugin \
+            --conf {K8S}.executor.rollInterval=60s --conf spark.decommission.enabled=true --duration 5m
+        --schedule 0:1 --conf spark.plugins=org.apache.spark.scheduler.cluster.k8s.ExecutorRollPlugin \
             --conf {K8S}.executor.rollInterval=60s
-        --targets 0:1 --conf spark.plugins=org.apache.spark.scheduler.cluster.k8s.ExecutorResizePlugin --until 3m
-        --targets 0:1,100:2 --until 50s
-        --targets 0:500 --until 30s
-        --targets 0:1 --until 20s --record -
-        --targets 0:1 --conf {DA}.enabled=true
+        --schedule 0:1 --conf spark.plugins=org.apache.spark.scheduler.cluster.k8s.ExecutorResizePlugin --duration 3m
+        --schedule 0:1,100:2 --duration 50s
+        --schedule 0:500 --duration 30s
+        --schedule 0:1 --duration 20s --record -
+        --schedule 0:1 --conf {DA}.enabled=true
         --conf spark.executor.instances=3
-        --conf spark.executor.instances=3 --until 0
-        --conf spark.my.password=hunter2 --json --until 1s
+        --conf spark.executor.instances=3 --duration 0
+        --conf spark.my.password=hunter2 --json --duration 1s
         --properties-file made/spark-defaults.conf --conf spark.executor.instances=1 --json
         --workload demo/workload.yaml
-        --workload demo/workload.yaml --until 90s --fix all
-        --workload demo/workload.yaml --cluster demo/spot-cluster.yaml --until 2m --json
-        --workload made/jobs.yaml {DYNAMIC} --json --until 3m
+        --workload demo/workload.yaml --duration 90s --fix all
+        --workload demo/workload.yaml --cluster demo/spot-cluster.yaml --duration 2m --json
+        --workload made/jobs.yaml {DYNAMIC} --json --duration 3m
         --workload made/jobs.yaml {DYNAMIC} --seed 4 --conf spark.decommission.enabled=true --cluster made/steady.yaml
-        --workload made/targets.yaml --until 4m
-        --workload made/targets.yaml --until 4m --json --conf spark.master=yarn
+        --workload made/targets.yaml --duration 4m
+        --workload made/targets.yaml --duration 4m --json --conf spark.master=yarn
         --workload demo/near-workload.yaml --cluster demo/yarn-cluster.yaml --conf spark.executor.cores=2 --seed 8
-        --workload demo/workload.yaml --cluster demo/yarn-cluster.yaml --conf {DA}.enabled=true --until 8m --json \
+        --workload demo/workload.yaml --cluster demo/yarn-cluster.yaml --conf {DA}.enabled=true --duration 8m --json \
             --conf spark.decommission.enabled=true
         --workload made/near.yaml --cluster made/yarn-calm.yaml {YARN_SERVICE} --spark-log spark.log --json
         --workload made/near.yaml --cluster made/yarn-storm.yaml {YARN_SERVICE} --seed 7 --json
-        --targets 0:5,60:8 --conf spark.master=yarn
-        --targets 0:5,60:8 --conf spark.master=yarn-client --json
+        --schedule 0:5,60:8 --conf spark.master=yarn
+        --schedule 0:5,60:8 --conf spark.master=yarn-client --json
         --conf spark.master=yarn --conf spark.executor.instances=4 --json
-        --cluster made/yarn-masters.yaml --targets 0:5
-        --cluster made/yarn-deaths.yaml --targets 0:5 --conf spark.executor.maxNumFailures=4
-        --cluster made/yarn-deaths.yaml --targets 0:5 --conf spark.executor.maxNumFailures=4 --json
-        --cluster made/yarn-mistakes.yaml --targets 0:10,60:50,300:0 --until 10m
-        --cluster made/yarn-mistakes.yaml --targets 0:10,60:50,300:0 --until 10m --json
-        --cluster made/yarn-fatal.yaml --targets 0:5
-        --conf spark.master=yarn --targets 0:1 --fix SPARK-34519
-        --targets 0:1 --conf spark.master=local[2] --until 30s --json
-        --targets 0:a
-        --targets 0:5,9
-        --targets ''
-        --targets 60:5,30:2
-        --targets 0:99999999999
+        --cluster made/yarn-masters.yaml --schedule 0:5
+        --cluster made/yarn-deaths.yaml --schedule 0:5 --conf spark.executor.maxNumFailures=4
+        --cluster made/yarn-deaths.yaml --schedule 0:5 --conf spark.executor.maxNumFailures=4 --json
+        --cluster made/yarn-mistakes.yaml --schedule 0:10,60:50,300:0 --duration 10m
+        --cluster made/yarn-mistakes.yaml --schedule 0:10,60:50,300:0 --duration 10m --json
+        --cluster made/yarn-fatal.yaml --schedule 0:5
+        --conf spark.master=yarn --schedule 0:1 --fix SPARK-34519
+        --schedule 0:1 --conf spark.master=local[2] --duration 30s --json
+        --schedule 0:a
+        --schedule 0:5,9
+        --schedule ''
+        --schedule 60:5,30:2
+        --schedule 0:99999999999
         --cluster made/nowhere.yaml
         --cluster made/bad-cluster.yaml
         --cluster made/bad-syntax.yaml
         --cluster made/bad-yarn.yaml
-        --cluster made/empty.log --until 10s
+        --cluster made/empty.log --duration 10s
         --workload made/nowhere.yaml
         --workload made/bad-workload.yaml
         --workload made/circle.yaml
@@ -767,10 +767,10 @@ def simulations() -> Iterator[Command]:
         --conf {K8S}.allocation.pods.allocator=com.example.Mine
         --properties-file made/nowhere.conf
         --fix SPARK-1
-        --until soon
-        --until 99999999d
+        --duration soon
+        --duration 99999999d
         --seed -1
-        --targets 0:1 --workload demo/workload.yaml
+        --schedule 0:1 --workload demo/workload.yaml
         --json --record -
         --json --spark-log -
         --record a --spark-log ./a
@@ -785,8 +785,8 @@ def simulations() -> Iterator[Command]:
         """,
     )
     for wide in ("40", "200"):
-        yield Command("simulate --targets 0:30 --cluster demo/spot-cluster.yaml", env=(("COLUMNS", wide),))
-    yield Command("simulate --targets 0:30,60:2", env=(("PYTHONIOENCODING", "ascii"),))
+        yield Command("simulate --schedule 0:30 --cluster demo/spot-cluster.yaml", env=(("COLUMNS", wide),))
+    yield Command("simulate --schedule 0:30,60:2", env=(("PYTHONIOENCODING", "ascii"),))
 
 
 # --------------------------------------------------------------------------------------------------- conf, pods, checks
@@ -857,7 +857,7 @@ def confs() -> Iterator[Command]:
 def pods() -> Iterator[Command]:
     """Executor pods of every feature, as YAML and JSON, and what is refused."""
     image = f"--conf {K8S}.container.image=img"
-    owned = "--driver drv --driver-uid u-1"
+    owned = "--driver-pod drv --driver-uid u-1"
     yield Command(f"pod {image}")
     yield from lines(
         f"pod {image}",
@@ -866,8 +866,8 @@ def pods() -> Iterator[Command]:
         --format json --config-map
         --app-id a --conf spark.driver.host=h --conf {K8S}.executor.podNamePrefix=p
         --properties-file made/spark-defaults.conf --conf spark.executor.cores=2 --executor 7
-        {CLAIM} {owned} --claims --config-map --spark-conf-dir made/conf-dir
-        {CLAIM} {owned} --claims --config-map --spark-conf-dir made/conf-dir --show-secrets --format json
+        {CLAIM} {owned} --claims --config-map --conf-dir made/conf-dir
+        {CLAIM} {owned} --claims --config-map --conf-dir made/conf-dir --show-secrets --format json
         {owned} --conf {K8S}.allocation.pods.allocator=statefulset --app-id a --replicas 3
         {owned} --conf {K8S}.allocation.pods.allocator=statefulset --app-id a --replicas 3 {CLAIM}
         {owned} --conf {K8S}.allocation.pods.allocator=deployment --app-id a --replicas 3 --format json
@@ -919,11 +919,11 @@ def pods() -> Iterator[Command]:
         --conf spark.blockManager.port=80 --conf spark.executor.memory=lots
         --conf nonsense
         --conf spark.master=yarn
-        --driver d
+        --driver-pod d
         --executor 'a b'
         --properties-file made/nowhere.conf
-        --spark-conf-dir made/nowhere
-        --config-map --spark-conf-dir made/conf-dir --config-map-name mine --local-dir-id 1-2-3 --spark-user me
+        --conf-dir made/nowhere
+        --config-map --conf-dir made/conf-dir --config-map-name mine --local-dir-id 1-2-3 --spark-user me
         --dry-run server --kubeconfig made/nowhere.yaml
         --dry-run server --kubeconfig made/kubeconfig-broken.yaml
         --dry-run server --kubeconfig made/kubeconfig-nobody.yaml
@@ -975,7 +975,7 @@ def live() -> Iterator[Command]:
         {base} --mode act --target 1 --lease 1s
         {base} --lease soon
         {base} --record -
-        {base} --workers 0
+        {base} --api-concurrency 0
         {base} --fix world-peace --kubeconfig made/nowhere.yaml
         {base} --conf nonsense --kubeconfig made/nowhere.yaml
         {base} --properties-file made/nowhere.conf --kubeconfig made/nowhere.yaml
@@ -987,8 +987,8 @@ def live() -> Iterator[Command]:
         {base} {nobody} --context other
         {base} {nobody} --record no/such/folder/r.jsonl
         {base} --conf spark.master=yarn
-        {base} --driver ftp://x
-        {base} --driver http://x --driver-auth NOT_SET_AT_ALL
+        {base} --driver-url ftp://x
+        {base} --driver-url http://x --driver-auth NOT_SET_AT_ALL
         {base} {nobody} --mode act --target 1
         """,
     )

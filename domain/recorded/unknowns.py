@@ -299,7 +299,7 @@ def unknown_conf(application: Application) -> str | None:
         return None
     return (
         "the log has no environment (SparkListenerEnvironmentUpdate), so it is not known under which config the application "
-        "ran, and Spark's defaults were assumed: --conf or --properties-file can say what it was"
+        "ran, and Spark's defaults were assumed: --recorded-conf or --recorded-properties-file can say what it was"
     )
 
 

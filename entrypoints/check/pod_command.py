@@ -50,6 +50,7 @@ from podtide.domain.protocol.pod_commands import CreateSet
 from podtide.domain.protocol.pods import STATEFULSET
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.resource_profiles import ResourceProfile
+from podtide.entrypoints.common.help_sections import ExpertOption, SectionedCommand
 from podtide.entrypoints.common.output import (
     ClusterRefused,
     Misused,
@@ -86,44 +87,68 @@ class PodRequest:
     profile: ProfileId
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--conf", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting; wins over the file. Repeatable.")
-@click.option("--properties-file", type=click.Path(path_type=Path), metavar="FILE", help="Such as spark-defaults.conf.")
-@click.option("--executor", default="1", show_default=True, metavar="ID", help="The executor's id.")
-@click.option("--template", metavar="FILE", help="The pod template, in the place of the conf's.")
-@click.option("--profile-file", type=click.Path(path_type=Path), metavar="FILE", help="A resource profile in YAML.")
-@click.option("--driver", metavar="NAME", help="The driver's pod, which will own the executor's.")
-@click.option("--driver-uid", metavar="UID", help="Its uid.")
-@click.option("--app-id", metavar="ID", help="The application's id, where the conf has none.")
-@click.option("--spark-user", metavar="NAME", help="Who runs the driver. [default: you]")
-@click.option("--config-map-name", metavar="NAME", help="The executors' config map; random in Spark.")
-@click.option("--local-dir-id", metavar="UUID", help="The end of /var/data/spark-<uuid>; random in Spark.")
-@click.option("--spark-conf-dir", type=click.Path(path_type=Path), metavar="DIR", help="The driver's SPARK_CONF_DIR.")
-@click.option("--as-driver", is_flag=True, help="With what a driver adds to its conf: Java's module options and more.")
+@click.command(cls=SectionedCommand)
+@click.option("--conf", "pairs", multiple=True, metavar="KEY=VALUE", help="A Spark setting; may be repeated.")
 @click.option(
-    "--replicas", default=1, show_default=True, type=click.IntRange(0), help="Of a StatefulSet or Deployment."
+    "--properties-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Settings in the form of spark-defaults.conf.",
 )
-@click.option("--claims", is_flag=True, help="The volume claims that are created with the pod, too.")
-@click.option("--config-map", is_flag=True, help="The executors' config map, too.")
+@click.option("--executor", default="1", show_default=True, metavar="ID", help="The executor's id.")
+@click.option("--template", metavar="FILE", help="The pod template, instead of the one in the conf.")
+@click.option("--profile-file", type=click.Path(path_type=Path), metavar="FILE", help="A resource profile in YAML.")
+@click.option("--driver-pod", metavar="NAME", help="The driver's pod, which owns the executor's pod.")
+@click.option("--driver-uid", metavar="UID", help="The uid of --driver-pod.")
+@click.option("--app-id", metavar="ID", help="The application's id, if the conf has none.")
+@click.option("--spark-user", cls=ExpertOption, metavar="NAME", help="The user who runs the driver. [default: you]")
+@click.option("--config-map-name", cls=ExpertOption, metavar="NAME", help="The executors' config map; random in Spark.")
+@click.option(
+    "--local-dir-id", cls=ExpertOption, metavar="UUID", help="The end of /var/data/spark-<uuid>; random in Spark."
+)
+@click.option("--conf-dir", type=click.Path(path_type=Path), metavar="DIR", help="The driver's SPARK_CONF_DIR.")
+@click.option(
+    "--as-driver",
+    cls=ExpertOption,
+    is_flag=True,
+    help="Add what a driver adds to its conf, such as Java's module options.",
+)
+@click.option(
+    "--replicas",
+    cls=ExpertOption,
+    default=1,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Replicas of a StatefulSet or Deployment.",
+)
+@click.option("--claims", is_flag=True, help="Also print the volume claims that are created with the pod.")
+@click.option("--config-map", is_flag=True, help="Also print the executors' config map.")
 @click.option("--format", "form", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
-@click.option("--show-secrets", is_flag=True, help="Show also what Spark would redact, and the config map's files.")
-@click.option("--dry-run", type=click.Choice(["server"]), help="Have an API server check it; nothing is created.")
-@click.option("--kubeconfig", metavar="FILE", help="For --dry-run.")
+@click.option(
+    "--show-secrets",
+    cls=ExpertOption,
+    is_flag=True,
+    help="Also print what Spark redacts, and the config map's files.",
+)
+@click.option("--dry-run", type=click.Choice(["server"]), help="Let an API server check it; nothing is created.")
+@click.option("--kubeconfig", metavar="FILE", help="The cluster of --dry-run.")
 @click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
-@click.option("--namespace", metavar="NS", help="For --dry-run. [default: spark.kubernetes.namespace]")
+@click.option(
+    "--namespace", "-n", metavar="NS", help="The namespace of --dry-run. [default: spark.kubernetes.namespace]"
+)
 def pod(
     pairs: tuple[str, ...],
     properties_file: Path | None,
     executor: str,
     template: str | None,
     profile_file: Path | None,
-    driver: str | None,
+    driver_pod: str | None,
     driver_uid: str | None,
     app_id: str | None,
     spark_user: str | None,
     config_map_name: str | None,
     local_dir_id: str | None,
-    spark_conf_dir: Path | None,
+    conf_dir: Path | None,
     as_driver: bool,
     replicas: int,
     claims: bool,
@@ -137,24 +162,24 @@ def pod(
 ) -> int:
     """Print the executor pod that a configuration stands for, as Spark 4.3.0 builds it.
 
-    With the statefulset or deployment allocator it is the StatefulSet or Deployment of the profile, which needs --driver.
-    Exit code 2 if Spark could not build it (the keys are named), 3 if an input cannot be read, 4 if the API server of a
-    dry run refuses.
+    With the statefulset or deployment allocator it is the StatefulSet or Deployment of the profile, which needs
+    --driver-pod. Exit code 2 if Spark could not build it (the keys are named), 3 if an input cannot be read, 4 if the
+    API server of a dry run refuses.
     """
     check_streams()
-    if (driver is None) != (driver_uid is None):
-        raise Misused("--driver and --driver-uid go together: an owner has a name and a uid")
+    if (driver_pod is None) != (driver_uid is None):
+        raise Misused("--driver-pod and --driver-uid go together: an owner has a name and a uid")
     if not executor or not all(sign.isascii() and (sign.isalnum() or sign in "-_.") for sign in executor):
         raise Misused(f"--executor {executor!r} is no executor's id: expected a number")
     conf = _conf(properties_file, pairs)
     kubernetes_only(conf, "there are no pods on YARN; what its containers are asked for, podtide simulate shows")
     conf, template_read = _template(conf, template)
-    files = _conf_files(conf, spark_conf_dir)
+    files = _conf_files(conf, conf_dir)
     profiles, vendors, profile = _profile(profile_file)
     facts = PodFacts(
         app_id=_app_id(conf, app_id),
         spark_user=spark_user or _user(),
-        driver=None if driver is None or driver_uid is None else DriverPod(driver, driver_uid),
+        driver=None if driver_pod is None or driver_uid is None else DriverPod(driver_pod, driver_uid),
         config_map=config_map_name or NO_CONFIG_MAP,
         config_items=tuple(files.texts),
         template=None if template_read is None else template_read.tree,
@@ -211,7 +236,7 @@ def _template(conf: SparkConf, override: str | None) -> tuple[SparkConf, PodTemp
 
 
 def _conf_files(conf: SparkConf, folder: Path | None) -> ConfFiles:
-    """The files of --spark-conf-dir, or of spark.home/conf; this process' own SPARK_CONF_DIR is nobody's here."""
+    """The files of --conf-dir, or of spark.home/conf; this process' own SPARK_CONF_DIR is nobody's here."""
     home = conf.setting("spark.home")
     if folder is None and home is None:
         return ConfFiles({})

@@ -13,15 +13,16 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
 import click
 from returns.pipeline import is_successful
 from returns.result import Result
 
-from podtide.adapters.recording.records.decision_file import DecisionFileError
+from podtide.adapters.recording.records.decision_file import STDOUT, DecisionFileError
 from podtide.adapters.recording.records.jsonl import RecordSpool
-from podtide.adapters.text.safe import cause, escaped
+from podtide.adapters.text.safe import cause, display, escaped
 
 ERRORS_SHOWN: Final = 20
 ERROR_CHARS_MAX: Final = 2_000
@@ -121,6 +122,16 @@ def check_streams(*, stdin: bool = False) -> None:
         raise Misused("standard output is closed")
     if stdin and sys.stdin is None:
         raise UnreadableInput("standard input is closed")
+
+
+def check_replaceable(option: str, path: str, *, overwrite: bool) -> None:
+    """Refuse an output that would replace what a file holds, unless ``overwrite`` says that it may. Raises Misused."""
+    if overwrite or path == STDOUT:
+        return
+    with contextlib.suppress(OSError):  # what cannot be looked at is refused where it is written
+        place = Path(path)
+        if place.is_file() and place.stat().st_size:
+            raise Misused(f"{option} {display(path)}: the file exists; choose another name, or add --overwrite")
 
 
 def print_document(

@@ -56,6 +56,7 @@ class CompareOptions:
     gates: tuple[str, ...] = ()
     price: str | None = None
     report: str | None = None
+    overwrite: bool = False
     as_json: bool = False
 
 
@@ -98,7 +99,7 @@ def run(options: CompareOptions) -> int:
         raise Misused("standard input (-) can only be one of the logs")
     prices = common_options.given_prices(options.price)
     gates = _gates(options.gates, prices)
-    common_options.check_report(options.report)
+    common_options.check_report(options.report, overwrite=options.overwrite)
     accounts = [AccountOf(log, _account(log)) for log in options.logs]
     found = comparison_document(accounts, prices, gates)
     with printed():

@@ -28,6 +28,7 @@ from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import cause, display, escaped
 from podtide.domain.conf.spark_conf import from_arguments
 from podtide.domain.rerun.plan import EXECUTORS_MAX
+from podtide.entrypoints.common.help_sections import ExpertOption, SectionedCommand
 from podtide.entrypoints.common.output import (
     ClusterRefused,
     Misused,
@@ -38,18 +39,17 @@ from podtide.entrypoints.common.output import (
     refused_as,
     usable,
 )
-from podtide.entrypoints.fleet.options import TermError, limit_seconds, memory_bytes
+from podtide.entrypoints.common.types import ShareType
+from podtide.entrypoints.fleet.options import memory_bytes, worked
 from podtide.entrypoints.fleet.run import Answers, Engine, SurveyTally, SurveyTerms, survey
 from podtide.entrypoints.fleet.work import SEEDS, WITHIN, Assess, FleetOptions
 from podtide.entrypoints.whatif.command import SEEDS_MAX
 from podtide.entrypoints.whatif.diff_sides import SideError, check
-from podtide.entrypoints.whatif.options import bounded, given_prices, max_error_of, seeded
+from podtide.entrypoints.whatif.options import bounded, given_prices, priced, seeded
 from podtide.entrypoints.whatif.variants import VariantError, VariantWishes, variants_of
 from podtide.entrypoints.whatif.workers import processors
 
 LIST: Final = "-"
-LIMIT: Final = "5m"
-JOBS_MAX: Final = 1_024
 
 
 @dataclass(frozen=True)
@@ -63,15 +63,15 @@ class FleetRequest:
     as_json: bool = False
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("logs", nargs=-1, metavar="LOG...")
-@click.option("--out", required=True, metavar="FILE", help="The table: FILE.csv or FILE.parquet.")
-@click.option("--from", "listed", metavar="FILE", help="A list of paths, one a line; - for standard input.")
+@click.option("--out", required=True, metavar="FILE", help="Write the table here: FILE.csv or FILE.parquet.")
+@click.option("--from", "listed", metavar="FILE", help="Read paths from FILE, one a line; - for standard input.")
 @click.option(
-    "--set", "sets", multiple=True, metavar="KEY=VALUE", help="As in whatif: all of them make one setting to try."
+    "--set", "sets", multiple=True, metavar="KEY=VALUE", help="As in whatif: all of them make one variant to try."
 )
 @click.option(
-    "--variant", "variants", multiple=True, metavar="NAME:KEY=VALUE,...", help="As in whatif: one more setting to try."
+    "--variant", "variants", multiple=True, metavar="NAME:KEY=VALUE,...", help="As in whatif: one more variant to try."
 )
 @click.option(
     "--static",
@@ -79,54 +79,38 @@ class FleetRequest:
     multiple=True,
     type=click.IntRange(1, EXECUTORS_MAX),
     metavar="N",
-    help="A static count to try.",
+    help="A static number of executors to try.",
 )
-@click.option("--tune", type=click.Choice(["quick"]), help="Search for the best setting of each log instead.")
 @click.option(
-    "--price", metavar="PRICES", help="As in whatif: core-hour=0.04,gb-hour=0.005[,...], or a file that says so."
+    "--tune", type=click.Choice(["quick"]), help="Instead of variants, search for the best setting of each application."
 )
+@priced
 @click.option(
     "--within",
-    default=f"{WITHIN:g}",
+    default=f"{WITHIN:.0%}",
     show_default=True,
-    callback=max_error_of,
+    type=ShareType(),
     metavar="SHARE",
-    help="How much longer a log may take under the setting that is called the best.",
+    help="How much longer an application may take under the setting that is called the best.",
 )
 @seeded(SEEDS, SEEDS_MAX, "Runs of each setting.")
 @bounded("Refuse a log whose own config, run again, is further off than this.")
+@worked
+@click.option("--fresh", is_flag=True, help="Start over instead of resuming an interrupted run.")
+@click.option("--again", is_flag=True, help="On resuming, retry the logs that failed or could not be read.")
 @click.option(
-    "--jobs", type=click.IntRange(1, JOBS_MAX), metavar="N", help="Processes (one for each processor if not given)."
+    "--progress",
+    "plain",
+    cls=ExpertOption,
+    is_flag=True,
+    help="Print progress as plain lines, also without a terminal.",
 )
-@click.option("--limit", default=LIMIT, show_default=True, metavar="TIME", help="Time for one log; 0: no bound.")
-@click.option(
-    "--memory",
-    metavar="SIZE",
-    help="Memory for one log, such as 2g (if not given, the machine's, divided); 0: no bound.",
-)
-@click.option("--fresh", is_flag=True, help="Start over, where an interrupted run would be gone on with.")
-@click.option("--again", is_flag=True, help="Going on, try again what failed or could not be read.")
-@click.option(
-    "--engine",
-    type=click.Choice(["local", "spark"]),
-    default="local",
-    show_default=True,
-    help="Processes here, or Spark.",
-)
-@click.option(
-    "--spark-conf",
-    "spark_conf",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="With --engine spark: a setting of its session.",
-)
-@click.option("--progress", "plain", is_flag=True, help="Progress as plain lines, wherever standard error goes.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 def fleet(logs: tuple[str, ...], out: str, listed: str | None, **given: Any) -> int:
     """A table over many LOGs: what each cost, its waste by cause, and the setting that would save most.
 
     LOG is a file, a folder (logs at any depth; what else lies there is passed over), a pattern, a URL, or - for a list of
-    paths on standard input. Each log is a row, whatever comes of it. An interrupted run is gone on with by the same command.
+    paths on standard input. Every log gets a row, also if it fails. Run the same command again to resume an interrupted run.
 
     \b
     Exit codes: 0 the table is written, 2 usage, or something cannot be written, 3 there is no log,
@@ -263,10 +247,9 @@ def engine_of(given: dict[str, Any]) -> tuple[Engine, tuple[object, ...]]:
             kind = "spark" if name == "--spark-conf" else "local"
             raise click.UsageError(f"{name} belongs to --engine {kind}")
     jobs = given["jobs"] or processors()
-    with refused_as(Misused, TermError):
-        limit = limit_seconds(given["limit"])
-        # An executor's memory is Spark's to know: there is a bound only where somebody gives one.
-        memory = memory_bytes(given["memory"], jobs) if given["memory"] is not None or not spark else None
+    limit = given["timeout_s"]
+    # An executor's memory is Spark's to know: there is a limit only where one is given.
+    memory = memory_bytes(given["memory"], jobs) if given["memory"] is not None or not spark else None
     if not spark:
 
         def local(work: Work) -> Answers:

@@ -1,4 +1,4 @@
-"""Bounds as the command line of a fleet writes them: times such as ``5m``, amounts of memory such as ``2g``.
+"""By what the logs of a fleet are worked on, and within which bounds: the options that ``fleet`` and ``watch`` share.
 
 Where no memory is given it is nine tenths of what this machine (or its container) has, divided among the processes.
 """
@@ -6,16 +6,20 @@ Where no memory is given it is nine tenths of what this machine (or its containe
 from __future__ import annotations
 
 import os
-import re
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
-from podtide.adapters.files.values import duration
-from podtide.adapters.text.safe import escaped
+import click
 
-LIMIT_MAX_S: Final = 7 * 24 * 3600.0
-"""The longest limit; a log that takes longer is for a machine of its own."""
+from podtide.domain.base.units import Millis
+from podtide.entrypoints.common.help_sections import ExpertOption
+from podtide.entrypoints.common.types import DAY, SecondsType, SizeType
+
+TIMEOUT: Final = "5m"
+TIMEOUT_MAX_MS: Final[Millis] = 7 * DAY
+"""The longest time limit; a log that takes longer is for a machine of its own."""
 
 MEMORY_MIN: Final = 256 * 1024 * 1024
 """The least bound that lets a process start; what Python and its libraries map counts as well."""
@@ -24,44 +28,47 @@ MEMORY_DEFAULT_MIN: Final = 1024 * 1024 * 1024
 """The least that is set where nothing was given."""
 
 SHARE: Final = 0.9
+JOBS_MAX: Final = 1_024
 
-_SIZE: Final = re.compile(r"([0-9]{1,12})\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
-_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _CGROUPS: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
-class TermError(ValueError):
-    """A bound that cannot be understood; one line that says what was expected."""
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def limit_seconds(text: str) -> float | None:
-    """Seconds of ``5m``, ``90s``, ``1h``; None for 0. Raises TermError."""
-    if text.strip() == "0":
-        return None
-    try:
-        seconds = duration(text.strip()) / 1000
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds <= LIMIT_MAX_S:
-        raise TermError(f"--limit {escaped(text, 60)!r}: expected a time such as 90s, 5m or 1h, or 0 for no bound")
-    return seconds
+def worked(command: Command) -> Command:
+    """``--jobs``, ``--timeout``, ``--memory``, ``--engine`` and ``--spark-conf``: by what, and within which bounds."""
+    for option in (
+        click.option(
+            "--spark-conf", cls=ExpertOption, multiple=True, metavar="KEY=VALUE",
+            help="With --engine spark: a setting of its session.",
+        ),
+        click.option(
+            "--engine", type=click.Choice(["local", "spark"]), default="local", show_default=True,
+            help="Work in processes here, or in tasks of Spark.",
+        ),
+        click.option(
+            "--memory", cls=ExpertOption, type=SizeType(MEMORY_MIN, endless=True), metavar="SIZE",
+            help="Memory limit for one log, such as 2g (if not given, the machine's, divided); 0: no limit.",
+        ),
+        click.option(
+            "--timeout", "timeout_s", type=SecondsType(1, TIMEOUT_MAX_MS, endless=True), default=TIMEOUT,
+            show_default=True, metavar="DURATION", help="Time limit for one log; 0: no limit.",
+        ),
+        click.option(
+            "--jobs", type=click.IntRange(1, JOBS_MAX), metavar="N", help="Parallel processes (one for each processor)."
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
 
 
-def memory_bytes(text: str | None, jobs: int) -> int | None:
-    """Bytes of ``2g`` or ``500m``; None for 0. Without a text the default for so many processes. Raises TermError."""
-    if text is None:
+def memory_bytes(given: int | None, jobs: int) -> int | None:
+    """The memory limit of a log in bytes; None for 0. Without one given the default for so many processes."""
+    if given is None:
         whole = machine_memory()
         return None if whole is None else max(MEMORY_DEFAULT_MIN, int(whole * SHARE) // max(1, jobs))
-    found = _SIZE.fullmatch(text.strip())
-    size = -1 if found is None else int(found[1]) * _UNITS[found[2].lower()]
-    if size == 0:
-        return None
-    if not MEMORY_MIN <= size < 1 << 62:
-        least = f"{MEMORY_MIN >> 20}m"
-        raise TermError(
-            f"--memory {escaped(text, 60)!r}: expected a size of at least {least} such as 2g, or 0 for no bound"
-        )
-    return size
+    return given or None
 
 
 def machine_memory() -> int | None:

@@ -246,7 +246,7 @@ def assemble(
         writing, namespace, app_id, manifests, hear, clock, audience.notify,
         ActuatorSettings(
             policy=Policy.ONE_AT_A_TIME if options.one_at_a_time or not options.acting else Policy.CONCURRENT,
-            workers=options.workers, rate=Rate(options.create_rate), drain=options.drain,
+            workers=options.api_concurrency, rate=Rate(options.create_rate), drain=options.drain,
             driver_pod=config.allocation.driver_pod or "",
         ),
         jitter=random.random,

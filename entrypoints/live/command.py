@@ -16,28 +16,16 @@ from typing import Any, Final
 
 import click
 
-from podtide.domain.base.units import Millis
 from podtide.entrypoints.common.app_config import FIXES
+from podtide.entrypoints.common.help_sections import ExpertOption, SectionedCommand
 from podtide.entrypoints.common.namespace import namespace_of
 from podtide.entrypoints.common.output import Misused, check_streams
+from podtide.entrypoints.common.types import SECOND, YEARS, DurationType
 from podtide.entrypoints.live.options import ACT, SHADOW, RunOptions
 
 APP_ID_MAX: Final = 63
 
 _LABEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
-_DURATION: Final = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)?")
-_UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, None: 1_000}
-
-
-def _duration(context: click.Context, option: click.Parameter, value: str | None) -> Millis | None:
-    """A length of time: 90s, 15m, 2h; bare numbers are seconds."""
-    if value is None:
-        return None
-    match = _DURATION.fullmatch(value.strip())
-    if match is None:
-        why = f"{value!r} is no duration: expected a number and ms, s, m, h or d, such as 90s"
-        raise click.BadParameter(why, context, option)
-    return int(match[1]) * _UNITS[match[2]]
 
 
 def app_id_of(context: click.Context, option: click.Parameter, value: str) -> str:
@@ -48,88 +36,105 @@ def app_id_of(context: click.Context, option: click.Parameter, value: str) -> st
     return value
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.option("--app-id", required=True, callback=app_id_of, metavar="ID", help="spark.app.id of the application.")
 @click.option(
-    "--namespace", callback=namespace_of, metavar="NS", help="Where its pods are (the context's, or default)."
+    "--namespace", "-n", callback=namespace_of, metavar="NS", help="Namespace of its pods (the context's, or default)."
 )
-@click.option(
-    "--kubeconfig", metavar="FILE", help="How to reach the cluster; without, $KUBECONFIG or the pod's identity."
-)
-@click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
+@click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster ($KUBECONFIG, or the pod's own identity).")
+@click.option("--context", metavar="NAME", help="A context of the kubeconfig (the current one).")
 @click.option(
     "--cluster",
     type=click.Choice(["local"]),
-    help="A cluster of its own for this run, with hollow pods (docs/how-to/cluster.md).",
+    help="Start a cluster for this run alone, with hollow pods (docs/how-to/cluster.md).",
 )
 @click.option(
-    "--properties-file", metavar="FILE", help="Settings in the form of spark-defaults.conf; --conf goes over it."
+    "--properties-file", metavar="FILE", help="Settings in the form of spark-defaults.conf; --conf overrides it."
 )
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting; may be repeated.")
 @click.option(
     "--mode", type=click.Choice([SHADOW, ACT]), default=SHADOW, show_default=True,
-    help="Watch and decide beside Spark, writing nothing; or create and delete the pods.",
+    help="shadow: watch and decide beside Spark, write nothing. act: create and delete the pods.",
 )  # fmt: skip
-@click.option("--target", type=click.IntRange(0, 2**31 - 1), metavar="N", help="This many executors.")
+@click.option("--target", type=click.IntRange(0, 2**31 - 1), metavar="N", help="Keep this many executors.")
 @click.option("--schedule", metavar="FILE|TIME:N,...", help="Targets over time, such as 0:10,60:50,300:0 (seconds).")
-@click.option("--lines", is_flag=True, help="Targets and kills as lines on standard input (docs/reference/live.md).")
-@click.option("--driver", metavar="URL", help="The driver's web interface; dynamic allocation is decided here.")
-@click.option("--driver-auth", metavar="ENV", help="Environment variable with a bearer token or user:password for it.")
 @click.option(
-    "--driver-interval", "driver_interval_ms", callback=_duration, metavar="TIME", default="500ms", show_default=True,
-    help="How often to look at the driver; less often by itself where its answers are large or slow.",
+    "--lines", is_flag=True, help="Read targets and kills as lines from standard input (docs/reference/live.md)."
+)
+@click.option(
+    "--driver-url", metavar="URL",
+    help="Decide by what the Spark UI at this URL says; podtide runs dynamic allocation itself.",
 )  # fmt: skip
 @click.option(
-    "--clean-shuffles-after", "shuffle_linger_ms", callback=_duration, metavar="TIME",
-    help="With --driver: when a shuffle that no running job names counts as cleaned (never). A later job may read it.",
+    "--driver-auth", cls=ExpertOption, metavar="ENV",
+    help="Environment variable that holds a bearer token or user:password for --driver-url.",
+)  # fmt: skip
+@click.option(
+    "--driver-interval", "driver_interval_ms", cls=ExpertOption, type=DurationType(100, 60 * SECOND),
+    metavar="DURATION", default="500ms", show_default=True,
+    help="Time between two requests to the driver; podtide asks less often where answers are large or slow.",
+)  # fmt: skip
+@click.option(
+    "--clean-shuffles-after", "shuffle_linger_ms", cls=ExpertOption, type=DurationType(most=YEARS), metavar="DURATION",
+    help="With --driver-url: a shuffle that no running job names counts as cleaned after this (never).",
 )  # fmt: skip
 @click.option(
     "--fix", "fixes", multiple=True, metavar="NAME", help=f"A fix that Spark lacks: {', '.join(FIXES)}, or all."
 )
 @click.option(
-    "--record", metavar="FILE", help="Record all that happens (.zst compresses); goes on with it after a crash."
+    "--record", metavar="FILE", help="Record all that happens (.zst compresses); after a crash the same file continues."
 )
-@click.option("--overwrite", is_flag=True, help="Begin the recording anew though there is one.")
+@click.option("--overwrite", is_flag=True, help="Let --record replace a file.")
 @click.option(
     "--on-exit", type=click.Choice(["keep", "delete"]), default="keep", show_default=True,
-    help="What becomes of the pods when this process is told to end.",
+    help="Keep or delete the pods on exit.",
 )  # fmt: skip
 @click.option(
-    "--on-eof", type=click.Choice(["go-on", "stop"]), default="go-on", show_default=True, help="At the end of --lines."
-)
+    "--on-eof", cls=ExpertOption, type=click.Choice(["go-on", "stop"]), default="go-on", show_default=True,
+    help="What to do at the end of --lines.",
+)  # fmt: skip
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
-    help="Lines for people or JSON lines.",
+    help="Log lines as text or as JSON.",
 )  # fmt: skip
-@click.option("--view/--no-view", default=None, help="A live view; the default on a terminal.")
+@click.option("--view/--no-view", default=None, help="Show a live view (the default on a terminal).")
 @click.option(
     "--metrics-port", type=click.IntRange(0, 65_535), metavar="PORT", help="Serve /metrics, /healthz and /readyz."
 )
 @click.option(
-    "--metrics-address", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to serve them."
-)
-@click.option("--one-at-a-time", is_flag=True, help="Make calls in order, as Spark does, instead of side by side.")
-@click.option("--workers", type=click.IntRange(1, 64), default=16, show_default=True, help="Calls side by side.")
-@click.option("--create-rate", type=click.FloatRange(0.1, 10_000), metavar="N", help="At most so many pods a second.")
-@click.option("--drain/--no-drain", default=True, help="Let executors go by their pod's grace period (decommission).")
+    "--metrics-address", default="127.0.0.1", show_default=True, metavar="ADDRESS",
+    help="Address of --metrics-port.",
+)  # fmt: skip
 @click.option(
-    "--lease",
-    "lease_ms",
-    callback=_duration,
-    default="60s",
-    show_default=True,
-    help="How long the lease lasts unrenewed.",
+    "--one-at-a-time", cls=ExpertOption, is_flag=True,
+    help="Send API calls one after the other, as Spark does, instead of concurrently.",
+)  # fmt: skip
+@click.option(
+    "--api-concurrency", cls=ExpertOption, type=click.IntRange(1, 64), default=16, show_default=True, metavar="N",
+    help="API calls at the same time.",
+)  # fmt: skip
+@click.option(
+    "--create-rate", cls=ExpertOption, type=click.FloatRange(0.1, 10_000), metavar="N",
+    help="Create at most this many pods a second.",
+)  # fmt: skip
+@click.option(
+    "--drain/--no-drain", cls=ExpertOption, default=True,
+    help="Let executors end within their pod's grace period (decommission).",
+)  # fmt: skip
+@click.option(
+    "--lease", "lease_ms", cls=ExpertOption, type=DurationType(2 * SECOND, YEARS), default="60s", show_default=True,
+    metavar="DURATION", help="The lease ends if it is not renewed for this long.",
+)  # fmt: skip
+@click.option(
+    "--lease-wait", "lease_wait_ms", cls=ExpertOption, type=DurationType(most=YEARS), default="0s", show_default=True,
+    metavar="DURATION", help="Wait this long for the lease of another instance.",
+)  # fmt: skip
+@click.option(
+    "--duration", "duration_ms", type=DurationType(most=YEARS), metavar="DURATION", help="Stop after this time."
 )
 @click.option(
-    "--lease-wait",
-    "lease_wait_ms",
-    callback=_duration,
-    default="0s",
-    show_default=True,
-    help="Wait so long for another instance.",
+    "--conf-dir", cls=ExpertOption, metavar="FOLDER", help="SPARK_CONF_DIR: files for the executors' config map."
 )
-@click.option("--for", "duration_ms", callback=_duration, metavar="TIME", help="End after this time, as if told to.")
-@click.option("--conf-dir", metavar="FOLDER", help="SPARK_CONF_DIR: files for the executors' config map.")
 def run(mode: str, on_exit: str, on_eof: str, view: bool | None, cluster: str | None, **given: Any) -> int:
     """Run executor allocation against a real cluster: in shadow beside Spark, or in charge.
 
@@ -147,20 +152,16 @@ def run(mode: str, on_exit: str, on_eof: str, view: bool | None, cluster: str | 
         **given,
     )
     wishes = {"--target": options.target is not None, "--schedule": options.schedule is not None,
-              "--lines": options.lines, "--driver": options.driver is not None}  # fmt: skip
+              "--lines": options.lines, "--driver-url": options.driver_url is not None}  # fmt: skip
     chosen = [name for name, wanted in wishes.items() if wanted]
     if len(chosen) > 1:
         raise click.UsageError(f"{' and '.join(chosen)} both say what is wanted; choose one.")
     if options.acting and not chosen:
-        raise click.UsageError("--mode act needs a target: --target, --schedule, --lines or --driver.")
+        raise click.UsageError("--mode act needs a target: --target, --schedule, --lines or --driver-url.")
     if not options.acting and options.delete_on_exit:
         raise click.UsageError("--on-exit delete: a shadow deletes nothing; --mode act does.")
-    if options.driver is None and options.shuffle_linger_ms is not None:
-        raise click.UsageError("--clean-shuffles-after: only --driver knows of shuffles.")
-    if not 100 <= options.driver_interval_ms <= 60_000:
-        raise click.UsageError("--driver-interval: expected 100ms to 60s.")
-    if options.lease_ms < 2_000:
-        raise click.UsageError("--lease: expected at least 2s, or every hiccup would end the lease.")
+    if options.driver_url is None and options.shuffle_linger_ms is not None:
+        raise click.UsageError("--clean-shuffles-after: only --driver-url knows of shuffles.")
     if cluster is not None and (options.kubeconfig or options.context):
         raise click.UsageError(
             "--cluster local is another cluster than that of --kubeconfig and --context; choose one."
@@ -168,7 +169,7 @@ def run(mode: str, on_exit: str, on_eof: str, view: bool | None, cluster: str | 
     if cluster is not None and not options.acting:
         raise click.UsageError("--cluster local begins empty, so a shadow has nothing to see; --mode act fills it.")
     if options.record == "-":
-        raise click.UsageError("--record writes to a file: a live recording is gone on with after a crash.")
+        raise click.UsageError("--record writes to a file: a live recording continues after a crash.")
     check_streams()
     from podtide.entrypoints.live.run import run_live  # noqa: PLC0415 - usage errors need none of it
 

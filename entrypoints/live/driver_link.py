@@ -1,4 +1,4 @@
-"""The Spark driver behind ``--driver``: its conf before the run begins, its news while it lasts.
+"""The Spark driver behind ``--driver-url``: its conf before the run begins, its news while it lasts.
 
 A thread of its own looks at the driver's REST API; what it learns goes to the inbox. The run ends when the driver ends.
 """
@@ -52,7 +52,7 @@ class DriverLink:
         self.manifests: LiveManifests | None = None
         self.hidden: list[str] = []
         self._hear = hear
-        prefix = f"--driver {url}: "
+        prefix = f"--driver-url {url}: "
         with refused_as(Misused, DriverRefused, prefix=prefix), refused_as(ClusterRefused, DriverSilent, prefix=prefix):
             get = DriverHttp(url, _access(options, ANSWER_TIMEOUT_S), clock, os.environ)
             patient = DriverHttp(url, _access(options, CONF_TIMEOUT_S), clock, os.environ)

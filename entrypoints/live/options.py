@@ -25,7 +25,7 @@ class RunOptions:
     target: int | None
     schedule: str | None
     lines: bool
-    driver: str | None
+    driver_url: str | None
     driver_auth: str | None
     driver_interval_ms: Millis
     shuffle_linger_ms: Millis | None
@@ -39,7 +39,7 @@ class RunOptions:
     metrics_port: int | None
     metrics_address: str
     one_at_a_time: bool
-    workers: int
+    api_concurrency: int
     create_rate: float | None
     lease_ms: Millis
     lease_wait_ms: Millis
@@ -50,7 +50,7 @@ class RunOptions:
     @property
     def follows_pods(self) -> bool:
         """Whether the target is read from the pods that Spark made."""
-        return self.target is None and self.schedule is None and not self.lines and self.driver is None
+        return self.target is None and self.schedule is None and not self.lines and self.driver_url is None
 
     @property
     def only_prints(self) -> bool:

@@ -50,7 +50,7 @@ class Begun(NamedTuple):
 def goes_on(options: RunOptions) -> bool:
     """Whether there is a recording to go on with. Beside a driver each run begins anew: the driver knows the state."""
     there = options.record is not None and not options.overwrite and Path(options.record).exists()
-    return there and options.acting and options.driver is None
+    return there and options.acting and options.driver_url is None
 
 
 def recorded_initial(options: RunOptions) -> int | None:

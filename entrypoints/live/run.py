@@ -93,7 +93,9 @@ def _started(options: RunOptions, policies: Policies, control: RunControl, resou
     redaction = Redaction() if given is None else redaction_of(given)
     tracker = LiveTracker(_about(options, namespace, api), clock, redaction=redaction)
     audience = late.audience = gather(options, tracker, clock, redaction, control.stop, resources)
-    driver = None if options.driver is None else DriverLink(options, options.driver, inbox.hear, clock, audience)
+    driver = (
+        None if options.driver_url is None else DriverLink(options, options.driver_url, inbox.hear, clock, audience)
+    )
     driver_conf = {} if driver is None else driver.conf
     if driver is not None and options.acting:
         driver.refuse_hidden(layers)
@@ -130,7 +132,7 @@ def _refuse_awake(options: RunOptions, driver_conf: Mapping[str, str]) -> None:
 
 def _dynamic(options: RunOptions) -> bool | None:
     """Whether dynamic allocation decides: always for a driver that is acted for, as its conf says beside one."""
-    if options.driver is None:
+    if options.driver_url is None:
         return False
     return True if options.acting else None
 
@@ -158,9 +160,9 @@ def _about(options: RunOptions, namespace: str, api: KubernetesApi) -> About:
         target = f"schedule {options.schedule}"
     elif options.lines:
         target = "lines on standard input"
-    elif options.driver is not None:
-        target = f"driver {options.driver}"
-    return About(options.app_id, namespace, mode, __version__, api.host, target, options.driver is not None)
+    elif options.driver_url is not None:
+        target = f"driver {options.driver_url}"
+    return About(options.app_id, namespace, mode, __version__, api.host, target, options.driver_url is not None)
 
 
 def _decide(system: LiveSystem, loop: AppLoop) -> int:

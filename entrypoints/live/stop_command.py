@@ -19,9 +19,9 @@ from podtide.adapters.kubernetes.cleanup import DRIVERS, KINDS, USUAL, Left, Lef
 from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import escaped
-from podtide.entrypoints.common.duration import duration_of
 from podtide.entrypoints.common.namespace import namespace_of
 from podtide.entrypoints.common.output import ClusterRefused, Misused, print_object, printed, refused_as
+from podtide.entrypoints.common.types import SecondsType
 
 CLAIMS: Final = "persistentvolumeclaims"
 WORDS: Final = {
@@ -62,13 +62,20 @@ def _kinds(context: click.Context, option: click.Parameter, value: str | None) -
 @click.option("--namespace", "-n", callback=namespace_of, metavar="NS", help="Its namespace (the context's).")
 @click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster ($KUBECONFIG, the pod's own, ~/.kube).")
 @click.option("--context", "context_name", metavar="NAME", help="A context of the kubeconfig (the current one).")
-@click.option("--timeout", default="120s", callback=duration_of, show_default=True, help="Give up after this.")
+@click.option(
+    "--timeout",
+    default="2m",
+    type=SecondsType(),
+    show_default=True,
+    metavar="DURATION",
+    help="Give up after this time.",
+)
 @click.option("--kinds", callback=_kinds, metavar="KIND,...", help=f"What to delete ({', '.join(USUAL)}).")
-@click.option("--claims", is_flag=True, help="Delete the volume claims, too, and what is on their volumes.")
-@click.option("--driver", is_flag=True, help="Delete the driver pod, too.")
+@click.option("--include-claims", is_flag=True, help="Also delete the volume claims, with the data on their volumes.")
+@click.option("--include-driver", is_flag=True, help="Also delete the driver pod.")
 @click.option("--force", is_flag=True, help="Delete although the application is running.")
 @click.option("--no-wait", is_flag=True, help="Do not wait for pods that are terminating.")
-@click.option("--dry-run", is_flag=True, help="Say what would be deleted.")
+@click.option("--dry-run", is_flag=True, help="Print what would be deleted, and delete nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def stop(
     app_id: str,
@@ -77,8 +84,8 @@ def stop(
     context_name: str | None,
     timeout: float,
     kinds: tuple[str, ...],
-    claims: bool,
-    driver: bool,
+    include_claims: bool,
+    include_driver: bool,
     force: bool,
     no_wait: bool,
     dry_run: bool,
@@ -86,12 +93,13 @@ def stop(
 ) -> int:
     """Delete what an application left behind on Kubernetes.
 
-    Executor pods, StatefulSets and Deployments, services, config maps and podtide's Lease of one application are deleted in
-    pages, until a list shows none, also those of Spark itself. Volume claims only with --claims, the driver pod only with
-    --driver; other pods are never touched. A running application - a driver pod that is not over, a Lease that is renewed -
-    needs --force. Exit code 2 then, 4 if the cluster refuses or something is left at the time-out.
+    The command deletes the executor pods, StatefulSets, Deployments, services, config maps and podtide's Lease of one
+    application, also those of Spark itself, until a list shows none. It deletes volume claims only with --include-claims and
+    the driver pod only with --include-driver. It never touches other pods. A running application (a driver pod that has not
+    ended, a Lease that is renewed) needs --force; without it the exit code is 2. Exit code 4: the cluster refuses, or
+    something is left at the time-out.
     """
-    chosen = (*kinds, *((CLAIMS,) if claims else ()), *((DRIVERS,) if driver else ()))
+    chosen = (*kinds, *((CLAIMS,) if include_claims else ()), *((DRIVERS,) if include_driver else ()))
     with refused_as(Misused, ConnectionRefused):
         api = connect(kubeconfig, context_name)
     place = namespace or api.namespace

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("log")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Replay under another setting; may be repeated.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Replay with another setting; may be repeated.")
 @click.option(
-    "--properties-file", metavar="FILE", help="Settings in the form of spark-defaults.conf; --conf goes over it."
+    "--properties-file", metavar="FILE", help="Settings in the form of spark-defaults.conf; --conf overrides it."
 )
-@click.option("--spark-version", metavar="VERSION", help="Take the defaults of this Spark (the log's own otherwise).")
+@click.option("--spark-version", metavar="VERSION", help="Take the defaults of this Spark version (the log's own).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a report.")
 @click.option(
     "--decisions", metavar="FILE", help="Write the decisions as JSON lines; - for standard output, without a report."
@@ -42,9 +42,11 @@ if TYPE_CHECKING:
 @click.option(
     "--spark-log-level",
     type=click.Choice(get_args(Level), case_sensitive=False),
-    help="The lowest level in it (INFO, as in Spark, if not given).",
+    help="The lowest level in --spark-log (INFO, as in Spark).",
 )
-@click.option("--spark-log-millis", is_flag=True, help="Its times with the full date and milliseconds.")
+@click.option(
+    "--spark-log-millis", is_flag=True, help="In --spark-log, print times with the full date and milliseconds."
+)
 @click.option(
     "--check", is_flag=True, help="Of a recording: compare every decision with the recorded ones; 1 at a difference."
 )
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     metavar="CHOICE=MODULE:NAME",
     help="Of a recording: with a policy of your own (retire, split or size), or with CHOICE=spark.",
 )
+@click.option("--overwrite", is_flag=True, help="Let --decisions and --spark-log replace a file.")
 @click.option("--strict", is_flag=True, help="Stop at the first line that cannot be used.")
 @click.option(
     "--keep-unended", is_flag=True, help="Let a task run on whose end is missing, although its stage or job ended."

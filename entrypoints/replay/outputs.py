@@ -17,7 +17,7 @@ from podtide.adapters.recording.records.expectation import Expectation
 from podtide.adapters.recording.records.jsonl import RecordSpool
 from podtide.adapters.views.sparklog.log import Pattern, SparkLog
 from podtide.adapters.views.sparklog.templates import Level
-from podtide.entrypoints.common.output import misused, print_document, unreadable
+from podtide.entrypoints.common.output import check_replaceable, misused, print_document, unreadable
 
 DIFFERS: Final = 1
 """The exit code of a replay that is not as expected."""
@@ -42,6 +42,7 @@ class ReplayOptions:
     check: bool
     fixes: tuple[str, ...]
     policies: tuple[str, ...]
+    overwrite: bool
     strict: bool
     keep_unended: bool
     whole: bool
@@ -74,8 +75,10 @@ class ReplayOutputs:
         """Open the files to write. Raises Misused."""
         options = self._options
         if options.decisions is not None:
+            check_replaceable("--decisions", options.decisions, overwrite=options.overwrite)
             self.sinks.append(_decisions_to(self._writer(options.decisions)))
         if options.spark_log is not None:
+            check_replaceable("--spark-log", options.spark_log, overwrite=options.overwrite)
             pattern = Pattern.MILLIS if options.spark_log_millis else Pattern.SPARK
             lines = _lines_to(self._writer(options.spark_log))
             self.spark_log = SparkLog(lines, options.spark_log_level or "INFO", pattern)

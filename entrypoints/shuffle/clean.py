@@ -47,8 +47,6 @@ class CleanOptions:
 
 def run_cleaner(options: CleanOptions) -> int:
     """Clean until a signal's exception, or once; returns the exit code. Raises a Refusal."""
-    if options.every <= 0:
-        raise Misused("--every is longer than 0s")
     clock = SystemClock()
     with (
         refused_as(ClusterRefused, ConnectionRefused),

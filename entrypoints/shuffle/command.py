@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import click
 
-from podtide.entrypoints.common.duration import duration_of
 from podtide.entrypoints.common.namespace import namespace_of
 from podtide.entrypoints.common.output import Misused, check_streams
+from podtide.entrypoints.common.types import SecondsType
 
 FOLDER: Final = click.Path(path_type=Path)
 
@@ -47,17 +47,28 @@ def shuffle_service() -> None:
 @click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster ($KUBECONFIG, the pod's own, ~/.kube).")
 @click.option("--context", "context_name", metavar="NAME", help="A context of the kubeconfig (the current one).")
 @click.option(
-    "--ended", default="1m", show_default=True, callback=duration_of, help="How long files stay after their driver."
+    "--ended",
+    default="1m",
+    show_default=True,
+    type=SecondsType(),
+    metavar="DURATION",
+    help="Remove files this long after their driver ended.",
 )
 @click.option(
     "--orphans",
     default="24h",
     show_default=True,
-    callback=duration_of,
-    help="How long files stay that nobody wrote to and no driver pod is known of; 0s: for ever.",
+    type=SecondsType(),
+    metavar="DURATION",
+    help="Remove files that are not written to and whose driver pod is unknown after this time; 0: never.",
 )
 @click.option(
-    "--every", default="30s", show_default=True, callback=duration_of, help="How often folders are looked for."
+    "--every",
+    default="30s",
+    show_default=True,
+    type=SecondsType(1),
+    metavar="DURATION",
+    help="Time between two looks for folders.",
 )
 @click.option("--once", is_flag=True, help="Look once, remove what can go now, and end.")
 @click.option("--metrics-port", type=click.IntRange(0, 65_535), metavar="PORT", help="Serve /metrics. 0: a free port.")

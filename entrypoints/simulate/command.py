@@ -1,9 +1,9 @@
-"""``podtide simulate``: an application against a fake cluster, years of bad weather in seconds.
+"""``podtide simulate``: an application against a fake cluster, in virtual time.
 
 Dynamic allocation, allocator, lifecycle manager and backend are the real ones, from the same code that replays and runs
 live. What they ask for is answered by a model of a cluster (docs/reference/fake-cluster.md), and the demand comes from
 targets over time or from a workload whose tasks run on the executors that come (docs/reference/workload.md). The same
-seed gives the same story.
+seed gives the same result.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -46,77 +45,69 @@ from podtide.entrypoints.common.app_config import FIXES, OF_PODS, AppSettings, a
 from podtide.entrypoints.common.app_loop import Observer, Stuck
 from podtide.entrypoints.common.conf_options import given_conf
 from podtide.entrypoints.common.log_config import SettingsError
-from podtide.entrypoints.common.output import Misused, UnreadableInput, check_streams, printed, refused_as
+from podtide.entrypoints.common.output import (
+    Misused,
+    UnreadableInput,
+    check_replaceable,
+    check_streams,
+    printed,
+    refused_as,
+)
 from podtide.entrypoints.common.platform import MASTER_KEY, YARN, of_no_side, on_yarn, side_name
+from podtide.entrypoints.common.types import YEARS, DurationType
 from podtide.entrypoints.simulate.driver_scripts import ScriptError, WorkloadScript
 from podtide.entrypoints.simulate.run import AnyDescription, Script, Setup, Simulation
 
 START: Final[Millis] = 1_767_225_600_000
 """2026-01-01T00:00:00Z: when virtual time begins, so that a story does not depend on the day on which it is told."""
 
-UNTIL: Final = "24h"
+DURATION: Final = "24h"
 HEAD_ROWS: Final = 14
 TAIL_ROWS: Final = 10
 """Rows of the timeline at its beginning and at its end."""
 
-UNTIL_MAX: Final[Millis] = 3_660 * 86_400_000
 ASSUMED: Final = "assumed: a simulation"
-
-_DURATION: Final = re.compile(r"([0-9]{1,12})(ms|s|m|min|h|d)?")
-_UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, None: 1_000}
-
-
-def _duration(context: click.Context, option: click.Parameter, value: str) -> Millis:
-    """A length of virtual time: 90s, 15m, 2h; bare numbers are seconds."""
-    match = _DURATION.fullmatch(value.strip())
-    if match is None:
-        why = f"{value!r} is no duration: expected a number and ms, s, m, h or d, such as 90s"
-        raise click.BadParameter(why, context, option)
-    length = int(match[1]) * _UNITS[match[2]]
-    if length > UNTIL_MAX:
-        raise click.BadParameter(f"{value!r} is too long: expected at most ten years (3660d)", context, option)
-    return length
 
 
 @click.command()
-@click.option("--targets", metavar="TIME:N,...", help="Executors wanted over time, such as 0:10,60:50,300:0 (seconds).")
+@click.option("--schedule", metavar="TIME:N,...", help="Targets over time, such as 0:10,60:50,300:0 (seconds).")
 @click.option(
     "--workload", metavar="FILE", help="Jobs and stages to run, or targets, as YAML (docs/reference/workload.md)."
 )
 @click.option(
     "--cluster",
     metavar="FILE",
-    help="The cluster, as YAML (docs/reference/fake-cluster.md, docs/reference/fake-yarn.md); without, one that behaves.",
+    help="The cluster, as YAML (docs/reference/fake-cluster.md, docs/reference/fake-yarn.md). Default: an ideal cluster.",
 )
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting; may be repeated.")
 @click.option(
-    "--properties-file", metavar="FILE", help="Settings in the form of spark-defaults.conf; --conf goes over it."
+    "--properties-file", metavar="FILE", help="Settings in the form of spark-defaults.conf; --conf overrides it."
 )
 @click.option(
     "--fix", "fixes", multiple=True, metavar="NAME", help=f"A fix that Spark lacks: {', '.join(FIXES)}, or all."
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="The seed of all chance (the cluster file's, or 0).")
 @click.option(
-    "--until",
-    callback=_duration,
-    default=UNTIL,
+    "--duration",
+    type=DurationType(most=YEARS),
+    default=DURATION,
     show_default=True,
-    metavar="TIME",
-    help="Virtual time to stop at, at the latest, such as 90s, 15m or 2h.",
+    metavar="DURATION",
+    help="Stop after this virtual time, such as 90s, 15m or 2h.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a report.")
 @click.option("--record", metavar="FILE", help="Record all that happens (.zst compresses), for replay and explain.")
-@click.option("--overwrite", is_flag=True, help="Let --record replace a file.")
 @click.option("--spark-log", metavar="FILE", help="Write what Spark's own log would say; - for standard output.")
+@click.option("--overwrite", is_flag=True, help="Let --record and --spark-log replace a file.")
 def simulate(
-    targets: str | None,
+    schedule: str | None,
     workload: str | None,
     cluster: str | None,
     conf: tuple[str, ...],
     properties_file: str | None,
     fixes: tuple[str, ...],
     seed: int | None,
-    until: Millis,
+    duration: Millis,
     as_json: bool,
     record: str | None,
     overwrite: bool,
@@ -126,12 +117,12 @@ def simulate(
 
     The cluster is Kubernetes, or YARN with --conf spark.master=yarn or a --cluster file of YARN. Prints how the pods or
     containers followed the target, what happened, how long each target took, what it cost in them and in calls, and which
-    limit held them back for how long. Without --targets and --workload the application is static:
+    limit held them back for how long. Without --schedule and --workload the application is static:
     spark.executor.instances executors. Exit code 0 also where the application was ended by too many failures (that is
     what happened); 2 usage or configuration, 3 a file that cannot be read.
     """
-    if targets is not None and workload is not None:
-        raise click.UsageError("--targets and --workload both say what is wanted; choose one.")
+    if schedule is not None and workload is not None:
+        raise click.UsageError("--schedule and --workload both say what is wanted; choose one.")
     if as_json and STDOUT in (spark_log, record):
         raise click.UsageError("--json and another output both write to standard output; choose one.")
     if spark_log is not None and record is not None and _same(spark_log, record):
@@ -143,8 +134,8 @@ def simulate(
         refused_as(Misused, Stuck, prefix="the simulation makes no progress: "),
         contextlib.ExitStack() as resources,
     ):
-        run = _Run(resources, seed, until, fixes)
-        run.prepare(targets, workload, cluster, given_conf(conf, properties_file).layers)
+        run = _Run(resources, seed, duration, fixes)
+        run.prepare(schedule, workload, cluster, given_conf(conf, properties_file).layers)
         run.observe(record, overwrite, spark_log)
         run.go()
     with printed():  # the files are whole by now, whoever reads this
@@ -217,7 +208,7 @@ class _Run:
         wanted: Workload = Targets()
         if targets is not None:
             with refused_as(Misused, FileError):
-                wanted = read_targets(targets, "--targets")
+                wanted = read_targets(targets, "--schedule")
         elif workload is not None:
             wanted = read_workload(Path(workload))
         assumed = {"spark.app.id": "simulated", "spark.app.name": "simulated"}
@@ -267,6 +258,7 @@ class _Run:
             writer = whole_recording(record, header, overwrite=overwrite)
             self.observers.append(Recorder(self.resources.enter_context(writer)))
         if spark_log is not None:
+            check_replaceable("--spark-log", spark_log, overwrite=overwrite)
             self.settings = app_settings(settings.conf, self.policies, remarks=True, racks=self.racks)
             self.lines = self.resources.enter_context(DecisionWriter(spark_log))
             self.observers.append(SparkLogObserver(SparkLog(self.lines.write)))
@@ -286,9 +278,9 @@ class _Run:
     def _remark(self, stopped: bool) -> None:
         """What is to be known about the end."""
         if stopped and not self.script.done():
-            self.notes.append("Stopped at --until, before the demand was over.")
+            self.notes.append("Stopped at --duration, before the demand was over.")
         elif stopped and not self.simulation.reached():
-            self.notes.append("Stopped at --until, before the last target was reached.")
+            self.notes.append("Stopped at --duration, before the last target was reached.")
         if self.simulation.out_of_patience:
             waited = lasting(self.simulation.setup.patience_ms)
             self.notes.append(f"Given up {waited} after the last demand: the target was not reached.")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, get_args
 
 import click
@@ -26,7 +25,14 @@ from podtide.domain.fakes.yarn import fit as yarn_fitting
 from podtide.domain.fakes.yarn.description import YarnDescription
 from podtide.domain.protocol.pod_commands import PodCommand
 from podtide.domain.protocol.pod_stimuli import PodStimulus
-from podtide.entrypoints.common.output import Misused, UnreadableInput, check_streams, misused, printed, refused_as
+from podtide.entrypoints.common.output import (
+    UnreadableInput,
+    check_replaceable,
+    check_streams,
+    misused,
+    printed,
+    refused_as,
+)
 from podtide.entrypoints.common.platform import on_yarn
 
 _OBSERVED_ON_YARN: Final[tuple[type[Any], ...]] = get_args(yarn_fitting.Observation)
@@ -44,10 +50,7 @@ def fit(recording: str, out: str, overwrite: bool) -> int:
     --cluster as it is, or changed. Exit code 2 if the file cannot be written, 3 if the recording cannot be read.
     """
     check_streams()
-    if out != STDOUT and Path(out).is_file() and not overwrite:
-        raise Misused(
-            f"{display(out)}: exists already; choose another name, or say that it may be replaced (--overwrite)"
-        )
+    check_replaceable("--out", out, overwrite=overwrite)
     stdin = None if sys.stdin is None else sys.stdin.buffer
     with refused_as(UnreadableInput, LogError), Recording(recording, stdin=stdin) as opened:
         if on_yarn(opened.header.spark_conf()):

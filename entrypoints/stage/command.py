@@ -11,79 +11,116 @@ from typing import Any, Final
 
 import click
 
-from podtide.entrypoints.common.duration import duration_of
 from podtide.entrypoints.common.namespace import namespace_of
 from podtide.entrypoints.common.output import Misused, check_streams
+from podtide.entrypoints.common.types import SecondsType, SizeType
 
-MIB: Final = 1024 * 1024
-SIZE: Final = click.IntRange(1, 2**40)
+SIZE: Final = SizeType()
+TIME: Final = SecondsType()
 FILE: Final = click.Path(path_type=Path)
 
 
 @click.group()
 def stage() -> None:
-    """Leave local jars, Python files and files for the pods of an application, without storage that they share.
+    """Give local jars, Python files and files to the pods of an application, without storage that they share.
 
-    A server takes bundles of files and hands them to whoever has their secret; an init container fetches them. A bundle goes
-    when its pods are gone, or when nobody fetched it in time.
+    A server takes bundles of files. An init container in each pod fetches its bundle with the bundle's secret. The server
+    removes a bundle when its pods are gone, or when no pod fetched it in time.
     """
 
 
 @stage.command()
-@click.option("--store", type=FILE, required=True, metavar="FOLDER", help="Where bundles are; outlives the server.")
-@click.option("--address", default="127.0.0.1", show_default=True, metavar="ADDR", help="0.0.0.0: for other machines.")
-@click.option("--port", type=click.IntRange(0, 65_535), default=10_000, show_default=True, help="0: a free one.")
-@click.option("--tls-cert", type=FILE, metavar="FILE", help="HTTPS with this certificate (PEM), and --tls-key.")
-@click.option("--tls-key", type=FILE, metavar="FILE", help="Its key (PEM).")
-@click.option("--plain", is_flag=True, help="Let other machines in without TLS: secrets travel in clear.")
 @click.option(
-    "--token-file", type=FILE, metavar="FILE", help="Holds the token of uploads; is made where there is none."
+    "--store", type=FILE, required=True, metavar="FOLDER", help="The folder of the bundles; it survives the server."
 )
+@click.option(
+    "--address",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDR",
+    help="Address to listen on; 0.0.0.0 lets other machines in.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=10_000,
+    show_default=True,
+    metavar="PORT",
+    help="Port to listen on; 0: a free one.",
+)
+@click.option("--tls-cert", type=FILE, metavar="FILE", help="Serve HTTPS with this certificate (PEM); needs --tls-key.")
+@click.option("--tls-key", type=FILE, metavar="FILE", help="The key of --tls-cert (PEM).")
+@click.option("--plain", is_flag=True, help="Let other machines in without TLS; secrets are then sent unencrypted.")
+@click.option("--token-file", type=FILE, metavar="FILE", help="File with the token for uploads; created if missing.")
 @click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster ($KUBECONFIG, the pod's own, ~/.kube).")
 @click.option("--context", "context_name", metavar="NAME", help="A context of the kubeconfig (the current one).")
-@click.option("--bundle-max", type=SIZE, default=2_048, show_default=True, metavar="MIB", help="Of one bundle.")
-@click.option("--store-max", type=SIZE, default=20_480, show_default=True, metavar="MIB", help="Of all bundles.")
-@click.option("--free-min", type=SIZE, default=256, show_default=True, metavar="MIB", help="What the disk keeps free.")
+@click.option("--bundle-max", type=SIZE, default="2g", show_default=True, metavar="SIZE", help="Limit of one bundle.")
+@click.option("--store-max", type=SIZE, default="20g", show_default=True, metavar="SIZE", help="Limit of all bundles.")
 @click.option(
-    "--unused", default="30m", show_default=True, callback=duration_of, help="How long an unused bundle stays."
+    "--free-min", type=SIZE, default="256m", show_default=True, metavar="SIZE", help="Disk space to keep free."
 )
 @click.option(
-    "--ended", default="1h", show_default=True, callback=duration_of, help="And one whose pods have all ended."
-)
-@click.option("--absent", default="0s", show_default=True, callback=duration_of, help="And one whose pods are gone.")
-@click.option("--every", default="30s", show_default=True, callback=duration_of, help="How often pods are looked for.")
-def serve(bundle_max: int, store_max: int, free_min: int, **given: Any) -> int:
-    """Run a staging server until it is told to end.
+    "--unused", default="30m", show_default=True, type=TIME, metavar="DURATION",
+    help="Remove a bundle that no pod fetched after this time.",
+)  # fmt: skip
+@click.option(
+    "--ended", default="1h", show_default=True, type=TIME, metavar="DURATION",
+    help="Remove a bundle this long after all of its pods ended.",
+)  # fmt: skip
+@click.option(
+    "--absent", default="0s", show_default=True, type=TIME, metavar="DURATION",
+    help="Remove a bundle this long after all of its pods were deleted.",
+)  # fmt: skip
+@click.option(
+    "--every", default="30s", show_default=True, type=SecondsType(1), metavar="DURATION",
+    help="Time between two looks for pods.",
+)  # fmt: skip
+def serve(**given: Any) -> int:
+    """Run a staging server until it is stopped.
 
-    It needs to list pods in the namespaces of its users. Where the API server refuses or is away, no bundle is removed, and
-    this says so. What is in the store survives the server, however it ends.
+    It needs to list pods in the namespaces of its users. Where the API server refuses or cannot be reached, no bundle is
+    removed, and a message says so. The store survives the server, also if the server is killed.
     """
     check_streams()
     try:
         from podtide.entrypoints.stage.serve import ServeOptions, run_server  # noqa: PLC0415 - usage errors need none
     except ModuleNotFoundError as missing:
         raise Misused(f"the package {missing.name} is not installed; install podtide[kubernetes]") from None
-    sizes = (bundle_max * MIB, store_max * MIB, free_min * MIB)
-    return run_server(ServeOptions(*sizes, **given))
+    return run_server(ServeOptions(**given))
 
 
 @stage.command()
 @click.argument("files", nargs=-1, required=True, type=FILE)
-@click.option("--server", metavar="URL", help="The staging server. Without: small files alone, in a Secret.")
-@click.option("--pod-server", metavar="URL", help="The same as pods reach it (--server).")
-@click.option("--token-file", type=FILE, metavar="FILE", help="Holds the token of uploads.")
-@click.option("--ca", type=FILE, metavar="FILE", help="The certificate to trust (PEM), also for pods.")
-@click.option("--pod-ca", type=FILE, metavar="FILE", help="The one for pods, where it is another.")
 @click.option(
-    "--namespace", "-n", callback=namespace_of, default="default", show_default=True, metavar="NS", help="Of the pods."
+    "--server", metavar="URL", help="The staging server. Without it only small files are possible, in a Secret."
 )
-@click.option("--image", metavar="IMAGE", help="Of the init container: any with python3, such as your Spark image.")
-@click.option("--template", type=FILE, metavar="FILE", help="A pod template of your own, which is kept.")
+@click.option("--pod-server", metavar="URL", help="The address of the server for pods (--server).")
+@click.option("--token-file", type=FILE, metavar="FILE", help="File with the token for uploads.")
+@click.option("--ca", type=FILE, metavar="FILE", help="The CA certificate to trust (PEM), also for pods.")
+@click.option("--pod-ca", type=FILE, metavar="FILE", help="The CA certificate for pods, if it differs.")
+@click.option(
+    "--namespace",
+    "-n",
+    callback=namespace_of,
+    default="default",
+    show_default=True,
+    metavar="NS",
+    help="Namespace of the pods.",
+)
+@click.option(
+    "--image", metavar="IMAGE", help="Image of the init container: any with python3, such as your Spark image."
+)
+@click.option("--template", type=FILE, metavar="FILE", help="Your own pod template; the init container is added to it.")
 @click.option("--out", type=FILE, metavar="FOLDER", help="Write the files there instead of printing them.")
-@click.option("--timeout", default="10m", show_default=True, callback=duration_of, help="For the upload.")
-@click.option("--pod-timeout", default="5m", show_default=True, callback=duration_of, help="For the fetch in each pod.")
+@click.option(
+    "--timeout", default="10m", show_default=True, type=TIME, metavar="DURATION", help="Time limit of the upload."
+)
+@click.option(
+    "--pod-timeout", default="5m", show_default=True, type=TIME, metavar="DURATION",
+    help="Time limit of the fetch in each pod.",
+)  # fmt: skip
 def push(files: tuple[Path, ...], **given: Any) -> int:
-    """Leave files for the pods of one application, and print what to submit it with.
+    """Upload files for the pods of one application, and print how to submit it.
 
     That is a Secret, a pod template with an init container, and the command with its settings. In each pod the files are in
     /var/podtide/stage: jars on the class path, Python modules on PYTHONPATH. The secret is shown once.
@@ -98,14 +135,16 @@ def push(files: tuple[Path, ...], **given: Any) -> int:
 
 @stage.command()
 @click.option("--server", required=True, metavar="URL", help="The staging server.")
-@click.option("--token-file", type=FILE, metavar="FILE", help="Holds the token of uploads.")
-@click.option("--ca", type=FILE, metavar="FILE", help="The certificate to trust (PEM).")
-@click.option("--timeout", default="2m", show_default=True, callback=duration_of, help="Give up after this.")
+@click.option("--token-file", type=FILE, metavar="FILE", help="File with the token for uploads.")
+@click.option("--ca", type=FILE, metavar="FILE", help="The CA certificate to trust (PEM).")
+@click.option(
+    "--timeout", default="2m", show_default=True, type=TIME, metavar="DURATION", help="Give up after this time."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def gc(**given: Any) -> int:
-    """Have a server look now for bundles that can go.
+    """Make a server look now for bundles to remove.
 
-    A bundle whose pods are gone goes with the second pass that sees none. Exit code 4 where the API server did not answer
+    A bundle whose pods are gone is removed by the second look that finds none. Exit code 4 if the API server did not answer
     for all bundles.
     """
     check_streams()

@@ -30,7 +30,8 @@ from podtide.adapters.recording.records.decision_file import DecisionFileError, 
 from podtide.adapters.text.format import count
 from podtide.adapters.text.progress import TerminalLine
 from podtide.adapters.text.safe import escaped
-from podtide.entrypoints.common.duration import duration_of
+from podtide.domain.base.units import Millis
+from podtide.entrypoints.common.help_sections import SectionedCommand
 from podtide.entrypoints.common.output import (
     ClusterRefused,
     Misused,
@@ -40,16 +41,18 @@ from podtide.entrypoints.common.output import (
     printed,
     refused_as,
 )
-from podtide.entrypoints.fleet.command import JOBS_MAX, LIMIT, engine_of
+from podtide.entrypoints.common.types import DAY, SecondsType
+from podtide.entrypoints.fleet.command import engine_of
+from podtide.entrypoints.fleet.options import worked
 from podtide.entrypoints.fleet.work import FleetOptions
 from podtide.entrypoints.watch.judging import JudgedMeasure
 from podtide.entrypoints.watch.passes import PassTally, TakeUp, WatchEngine, WatchTerms, watch_once
 from podtide.entrypoints.watch.take_up import take_up
-from podtide.entrypoints.whatif.options import given_prices
+from podtide.entrypoints.whatif.options import given_prices, priced
 
 HISTORY: Final = "podtide-history.db"
 STDOUT: Final = "-"
-INTERVAL_MIN_S: Final = 1.0
+INTERVAL_MIN: Final[Millis] = 1_000
 LOOK_S: Final = 0.5
 """A signal that comes just before a wait does not end it, so no wait is longer."""
 
@@ -75,14 +78,15 @@ class WatchRequest:
     quiet: bool = False
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("places", nargs=-1, required=True, metavar="PLACE...")
 @click.option("--history", default=HISTORY, show_default=True, metavar="FILE", help="Keeps the history (SQLite).")
 @click.option("--once", is_flag=True, help="One pass, as for cron: exit code 1 if a regression was found.")
 @click.option(
-    "--interval", default="1m", show_default=True, callback=duration_of, metavar="TIME", help="Between two passes."
-)
-@click.option("--lines", metavar="FILE", help="Append every event as a JSON line; - for standard output.")
+    "--interval", "interval_s", default="1m", show_default=True, type=SecondsType(INTERVAL_MIN, DAY), metavar="DURATION",
+    help="Time between two passes.",
+)  # fmt: skip
+@click.option("--events", metavar="FILE", help="Append every event as a JSON line; - for standard output.")
 @click.option(
     "--webhook", metavar="URL", envvar="PODTIDE_WEBHOOK", help="POST every regression there ($PODTIDE_WEBHOOK)."
 )
@@ -90,33 +94,9 @@ class WatchRequest:
 @click.option("--metrics-port", type=click.IntRange(0, 65_535), metavar="PORT", help="Serve the same as /metrics.")
 @click.option("--metrics-address", default=LOOPBACK, show_default=True, metavar="ADDRESS", help="Where to serve it.")
 @click.option("--export", metavar="FILE", help="Write all runs as a table after each pass: FILE.csv or FILE.parquet.")
-@click.option(
-    "--price", metavar="PRICES", help="As in whatif: core-hour=0.04,gb-hour=0.005[,...], or a file that says so."
-)
-@click.option(
-    "--jobs", type=click.IntRange(1, JOBS_MAX), metavar="N", help="Processes (one for each processor if not given)."
-)
-@click.option("--limit", default=LIMIT, show_default=True, metavar="TIME", help="Time for one log; 0: no bound.")
-@click.option(
-    "--memory",
-    metavar="SIZE",
-    help="Memory for one log, such as 2g (if not given, the machine's, divided); 0: no bound.",
-)
-@click.option("--again", is_flag=True, help="Try again what could not be taken up, though it has not changed.")
-@click.option(
-    "--engine",
-    type=click.Choice(["local", "spark"]),
-    default="local",
-    show_default=True,
-    help="Processes here, or Spark.",
-)
-@click.option(
-    "--spark-conf",
-    "spark_conf",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="With --engine spark: a setting of its session.",
-)
+@priced
+@worked
+@click.option("--again", is_flag=True, help="Retry the logs that could not be read, also if they have not changed.")
 @click.option("--json", "as_json", is_flag=True, help="Print each pass as one JSON object.")
 def watch(places: tuple[str, ...], **given: Any) -> int:
     """Keep a history of the finished runs in each PLACE, and report runs that took longer or cost more than noise explains.
@@ -129,17 +109,15 @@ def watch(places: tuple[str, ...], **given: Any) -> int:
     Exit codes: 0 done, 1 a regression was found (--once), 2 usage, or something cannot be written,
     3 no PLACE can be read, 4 the Spark cluster, 130 interrupted.
     """
-    once, again, lines, url = (given.pop(key) for key in ("once", "again", "lines", "webhook"))
-    prices, interval_s = given_prices(given["price"]), given["interval"]
+    once, again, events, url = (given.pop(key) for key in ("once", "again", "events", "webhook"))
+    prices, interval_s = given_prices(given["price"]), given["interval_s"]
     engine, _ = engine_of(given)
-    if not once and interval_s < INTERVAL_MIN_S:
-        raise Misused("--interval is at least 1s")
     if once and given["metrics_port"] is not None:
         raise Misused("--metrics-port belongs to a watch that goes on; --once has --metrics-file")
-    if lines == STDOUT and given["as_json"]:
-        raise Misused("--lines - and --json both write to standard output; choose one")
+    if events == STDOUT and given["as_json"]:
+        raise Misused("--events - and --json both write to standard output; choose one")
     with refused_as(Misused, SinkError):
-        sinks = _sinks(lines, url)
+        sinks = _sinks(events, url)
     wanted = {sink.name: ALARMS if isinstance(sink, Webhook) else ALL for sink in sinks}
     if once:
         wanted[EXIT_SINK] = ALARMS
@@ -147,7 +125,7 @@ def watch(places: tuple[str, ...], **given: Any) -> int:
     terms = WatchTerms(places, FleetOptions(prices=prices), wanted, shared=shared, again=again)
     request = WatchRequest(
         given["history"], terms, None if once else interval_s, sinks, given["metrics_file"], given["export"],
-        given["as_json"], quiet=lines == STDOUT,
+        given["as_json"], quiet=events == STDOUT,
     )  # fmt: skip
     with contextlib.ExitStack() as end:
         if given["metrics_port"] is not None:
@@ -173,13 +151,13 @@ def _metrics(path: str) -> Callable[[HttpAsked], HttpReply]:
     return reply
 
 
-def _sinks(lines: str | None, url: str | None) -> tuple[Sink, ...]:
+def _sinks(events: str | None, url: str | None) -> tuple[Sink, ...]:
     """The receivers of events. Raises SinkError."""
     sinks: list[Sink] = []
-    if lines == STDOUT:
+    if events == STDOUT:
         sinks.append(LinesOut(_print_lines))
-    elif lines is not None:
-        file = LinesFile(lines)
+    elif events is not None:
+        file = LinesFile(events)
         file.check()
         sinks.append(file)
     if url is not None:

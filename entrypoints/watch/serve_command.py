@@ -26,12 +26,12 @@ from podtide.adapters.http_server.certificate import Certificate
 from podtide.adapters.http_server.settings import loopback
 from podtide.adapters.http_server.small_server import CannotServe, ServerBounds, SmallServer
 from podtide.adapters.process_pool import Workers
-from podtide.entrypoints.common.duration import duration_of
 from podtide.entrypoints.common.output import Misused, UnreadableInput, printed, refused_as
+from podtide.entrypoints.common.types import DAY, SecondsType
 from podtide.entrypoints.fleet.options import MEMORY_DEFAULT_MIN, memory_bytes
 from podtide.entrypoints.fleet.work import FleetOptions
 from podtide.entrypoints.stage.token import given_token, made_token
-from podtide.entrypoints.watch.command import INTERVAL_MIN_S, LOOK_S, WatchRequest, run_watch
+from podtide.entrypoints.watch.command import INTERVAL_MIN, LOOK_S, WatchRequest, run_watch
 from podtide.entrypoints.watch.passes import WatchTerms
 from podtide.entrypoints.watch.reports import report
 from podtide.entrypoints.whatif.options import given_prices
@@ -58,30 +58,45 @@ class HistoryServeOptions:
     token_file: Path | None
     price: str | None
     interval: float
-    report_timeout: float
+    report_timeout: float | None
 
 
 @click.command()
 @click.argument("place", metavar="PLACE|HISTORY")
 @click.option("--history", metavar="FILE", help="Keep the history of PLACE here (a temporary file if not given).")
-@click.option("--address", default="127.0.0.1", show_default=True, metavar="ADDR", help="0.0.0.0: for other machines.")
-@click.option("--port", type=click.IntRange(0, 65_535), default=10_080, show_default=True, help="0: a free one.")
-@click.option("--tls-cert", type=FILE, metavar="FILE", help="HTTPS with this certificate (PEM), and --tls-key.")
-@click.option("--tls-key", type=FILE, metavar="FILE", help="Its key (PEM).")
-@click.option("--plain", is_flag=True, help="Let other machines in without TLS: the token travels in clear.")
+@click.option(
+    "--address",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDR",
+    help="Address to listen on; 0.0.0.0 lets other machines in.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=10_080,
+    show_default=True,
+    metavar="PORT",
+    help="Port to listen on; 0: a free one.",
+)
+@click.option("--tls-cert", type=FILE, metavar="FILE", help="Serve HTTPS with this certificate (PEM); needs --tls-key.")
+@click.option("--tls-key", type=FILE, metavar="FILE", help="The key of --tls-cert (PEM).")
+@click.option("--plain", is_flag=True, help="Let other machines in without TLS; the token is then sent unencrypted.")
 @click.option(
     "--token-file",
     type=FILE,
     metavar="FILE",
-    help="Holds the token that other machines need; made where there is none.",
+    help="File with the token that other machines need; created if missing.",
 )
 @click.option("--price", metavar="PRICES", help="Show money instead of core-hours, as in whatif.")
 @click.option(
-    "--interval", default="1m", show_default=True, callback=duration_of, metavar="TIME", help="Between looks at PLACE."
-)
+    "--interval", default="1m", show_default=True, type=SecondsType(INTERVAL_MIN, DAY), metavar="DURATION",
+    help="Time between two looks at PLACE.",
+)  # fmt: skip
 @click.option(
-    "--report-timeout", default="2m", show_default=True, callback=duration_of, metavar="TIME", help="For one report."
-)
+    "--report-timeout", default="2m", show_default=True, type=SecondsType(endless=True), metavar="DURATION",
+    help="Time limit for one report; 0: no limit.",
+)  # fmt: skip
 def serve(**given: Any) -> int:
     """Show a history of podtide watch, or the logs in PLACE, in a browser.
 
@@ -104,13 +119,11 @@ def run_serve(options: HistoryServeOptions) -> NoReturn:
             f"other machines reach {options.address}, where the token would travel in clear: "
             "name --tls-cert and --tls-key, or --plain"
         )
-    if options.interval < INTERVAL_MIN_S:
-        raise Misused("--interval is at least 1s")
     prices = given_prices(options.price)
     token, origin = (None, "") if local else _token(options.token_file)
     with contextlib.ExitStack() as end:
         history, watcher = end.enter_context(_history(options))
-        makers = partial(Workers, jobs=1, limit_s=options.report_timeout or None, memory_bytes=_memory(1))
+        makers = partial(Workers, jobs=1, limit_s=options.report_timeout, memory_bytes=_memory(1))
         shelf = end.enter_context(ReportShelf(partial(report, prices), makers))
         site = HistorySite(history, SiteTerms(prices), shelf, token=token, local=local)
         with refused_as(Misused, CannotServe):

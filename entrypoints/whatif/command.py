@@ -27,6 +27,7 @@ from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.summary import MAX_ERROR, SEEDS
 from podtide.entrypoints.common.app_config import MASTER
 from podtide.entrypoints.common.conf_options import given_conf
+from podtide.entrypoints.common.help_sections import SectionedCommand
 from podtide.entrypoints.common.log_config import SettingsError
 from podtide.entrypoints.common.output import (
     Misused,
@@ -65,9 +66,10 @@ class WhatIfOptions:
     spark_version: str | None = None
     as_json: bool = False
     report: str | None = None
+    overwrite: bool = False
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("log")
 @click.option(
     "--set",
@@ -92,11 +94,17 @@ class WhatIfOptions:
     metavar="N",
     help=f"A variant without dynamic allocation: N executors from the start, at most {EXECUTORS_MAX:,}.",
 )
-@click.option("--spot-rate", metavar="RATE", help="Interruptions of an executor, such as 0.5/h: the variant faults.")
 @click.option(
-    "--slow-start", metavar="TIME", help="Every start of an executor takes so much longer: the variant faults."
+    "--spot-rate",
+    metavar="RATE",
+    help="Simulate spot interruptions, such as 0.5/h per executor (in a variant named faults).",
 )
-@click.option("--quota", metavar="N", help="The cluster gives no more than N executors: the variant faults.")
+@click.option(
+    "--slow-start",
+    metavar="DURATION",
+    help="Make every executor start this much slower (in a variant named faults).",
+)
+@click.option("--quota", metavar="N", help="Let the cluster run at most N executors (in a variant named faults).")
 @click.option("--kubernetes", is_flag=True, help="Run every variant on Kubernetes, whatever the log ran on.")
 @common_options.clustered
 @common_options.pooled
@@ -176,8 +184,8 @@ def _terms(options: WhatIfOptions) -> WhatIfTerms:
         variants = (Variant("on kubernetes", {"spark.master": MASTER}),)
     cluster = common_options.given_cluster(options.cluster)
     pools = common_options.given_pools(options.fair_scheduler)
-    common_options.check_report(options.report)
-    given = given_conf(options.conf, options.properties_file, options.spark_version)
+    common_options.check_report(options.report, overwrite=options.overwrite)
+    given = given_conf(options.conf, options.properties_file, options.spark_version, "--recorded-conf")
     return WhatIfTerms(
         variants, prices, cluster, pools, given.layers, options.spark_version, options.seeds, options.max_error,
         tuple(given.remarks),

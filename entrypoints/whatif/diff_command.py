@@ -58,7 +58,7 @@ class DiffOptions:
     seeds: int = SEEDS
     max_error: float = MAX_ERROR
     skip_bad: bool = False
-    processes: int | None = None
+    jobs: int | None = None
     as_json: bool = False
 
 
@@ -90,7 +90,7 @@ class DiffOptions:
 @common_options.bounded("Refuse a log when its own config, run again, is further off than this.")
 @click.option("--skip-bad", is_flag=True, help="Logs that cannot be read or are refused do not change the exit code.")
 @click.option(
-    "--processes", type=click.IntRange(1, PROCESSES_MAX), metavar="N", help="Logs worked on at once (one a processor)."
+    "--jobs", type=click.IntRange(1, PROCESSES_MAX), metavar="N", help="Parallel processes (one for each processor)."
 )
 @common_options.in_json
 def diff(logs: tuple[str, ...], **given: Any) -> int:
@@ -113,7 +113,7 @@ def run(options: DiffOptions, *, read: Read = read_log, rerun: RerunFunction = r
     processes). Raises Refusal."""
     check_streams()
     differ, gates, notes = _comparison(options, read, rerun)
-    processes = processors() if options.processes is None else options.processes
+    processes = processors() if options.jobs is None else options.jobs
     with CountProgress(sys.stderr) as progress:
         total = count(len(options.logs), "log")
         if len(options.logs) == 1:  # worked on here, so that it can say how far it is

@@ -6,12 +6,11 @@ them in ``--help``. What is wrong with an option is a refusal of the command (``
 
 from __future__ import annotations
 
-import math
 import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -26,23 +25,11 @@ from podtide.domain.rerun.plan import AnyCluster
 from podtide.domain.scheduler.rules import FairPool
 from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.summary import MAX_ERROR
-from podtide.entrypoints.common.output import Misused, UnreadableInput, misused, refused_as
-
-ERROR_MAX: Final = 100.0
+from podtide.entrypoints.common.help_sections import ExpertOption
+from podtide.entrypoints.common.output import Misused, UnreadableInput, check_replaceable, misused, refused_as
+from podtide.entrypoints.common.types import ShareType
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def max_error_of(context: click.Context, option: click.Parameter, value: str) -> float:
-    """A share: 0.25 or 25%. A click callback."""
-    text = value.strip()
-    try:
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        share = math.nan
-    if not 0 <= share <= ERROR_MAX:
-        raise click.BadParameter(f"{value!r}: expected a share of 0 or more, such as 0.25 or 25%", context, option)
-    return share
 
 
 def priced(command: Command) -> Command:
@@ -59,7 +46,7 @@ def clustered(command: Command) -> Command:
     return click.option(
         "--cluster",
         metavar="FILE",
-        help="The cluster as YAML (docs/reference/fake-cluster.md, docs/reference/fake-yarn.md); without, as the log's.",
+        help="The cluster as YAML (docs/reference/fake-cluster.md, docs/reference/fake-yarn.md). Default: as in the log.",
     )(command)
 
 
@@ -68,7 +55,7 @@ def pooled(command: Command) -> Command:
     return click.option(
         "--fair-scheduler",
         metavar="FILE",
-        help="The application's fairscheduler.xml: weights and minimum shares of FAIR pools; without, all are equal.",
+        help="The application's fairscheduler.xml: weights and minimum shares of FAIR pools (all equal).",
     )(command)
 
 
@@ -83,28 +70,35 @@ def bounded(help_text: str) -> Callable[[Command], Command]:
     """``--max-error``. ``help_text``: what becomes of a log that is further off."""
     return click.option(
         "--max-error",
-        default=f"{MAX_ERROR:g}",
+        default=f"{MAX_ERROR:.0%}",
         show_default=True,
-        callback=max_error_of,
+        type=ShareType(),
         metavar="SHARE",
         help=help_text,
     )
 
 
 def known_better(whose: str, conf_help: str) -> Callable[[Command], Command]:
-    """``--conf``, ``--properties-file`` and ``--spark-version``: what the user knows better than ``whose`` config."""
+    """``--recorded-conf``, ``--recorded-properties-file``, ``--spark-version``: corrections of ``whose`` config."""
 
     def decorated(command: Command) -> Command:
         for option in (
             click.option(
-                "--spark-version", metavar="VERSION", help=f"Take the defaults of this Spark ({whose} own otherwise)."
+                "--spark-version",
+                cls=ExpertOption,
+                metavar="VERSION",
+                help=f"Take the defaults of this Spark version ({whose} own).",
             ),
             click.option(
-                "--properties-file",
+                "--recorded-properties-file",
+                "properties_file",
+                cls=ExpertOption,
                 metavar="FILE",
-                help="The same in the form of spark-defaults.conf; --conf goes over it.",
+                help="The same as a file in the form of spark-defaults.conf; --recorded-conf overrides it.",
             ),
-            click.option("--conf", multiple=True, metavar="KEY=VALUE", help=conf_help),
+            click.option(
+                "--recorded-conf", "conf", cls=ExpertOption, multiple=True, metavar="KEY=VALUE", help=conf_help
+            ),
         ):
             command = option(command)
         return command
@@ -118,7 +112,8 @@ def in_json(command: Command) -> Command:
 
 
 def reported(command: Command) -> Command:
-    """``--report``."""
+    """``--report`` and ``--overwrite``."""
+    command = click.option("--overwrite", is_flag=True, help="Let --report replace a file.")(command)
     return click.option("--report", metavar="FILE", help="Also write a report as one HTML file.")(command)
 
 
@@ -140,8 +135,8 @@ def given_pools(path: str | None) -> dict[str, FairPool]:
         return {} if path is None else read_pools(Path(path))
 
 
-def check_report(path: str | None) -> None:
-    """A report that could not be written is refused before a log is read. Raises Misused.
+def check_report(path: str | None, *, overwrite: bool) -> None:
+    """A report that could not be written, or would replace a file, is refused before a log is read. Raises Misused.
 
     A pipe or a device is left alone: opening it would wait for whoever reads it.
     """
@@ -154,6 +149,7 @@ def check_report(path: str | None) -> None:
         mode = Path(path).stat().st_mode
     if mode and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         return
+    check_replaceable("--report", path, overwrite=overwrite)
     with refused_as(Misused, DecisionFileError, prefix="--report "), DecisionWriter(path):
         pass  # it could be opened beside its place, and is gone again
 

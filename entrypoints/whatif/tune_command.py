@@ -8,8 +8,6 @@ and only where that is a terminal.
 
 from __future__ import annotations
 
-import math
-import re
 import sys
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,7 +20,9 @@ from podtide.adapters.views.whatif.model import builtins
 from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.summary import MAX_ERROR
 from podtide.entrypoints.common.conf_options import given_conf
+from podtide.entrypoints.common.help_sections import SectionedCommand
 from podtide.entrypoints.common.output import Misused, check_streams, print_object, printed, refused_as
+from podtide.entrypoints.common.types import ShareType
 from podtide.entrypoints.whatif import options as common_options
 from podtide.entrypoints.whatif.logs import Ground, Read, read_shown
 from podtide.entrypoints.whatif.run import RerunFunction
@@ -34,9 +34,6 @@ from podtide.entrypoints.whatif.workers import PROCESSES_MAX
 SEEDS_MAX: Final = 100
 LOGS_MAX: Final = 1_000
 WITHIN_MIN: Final = -0.99
-WITHIN_MAX: Final = 100.0
-
-_SHARE: Final = re.compile(r"([+-]?[0-9]{1,6}(?:\.[0-9]{1,6})?)%")
 
 
 @dataclass(frozen=True)
@@ -57,38 +54,28 @@ class TuneOptions:
     conf: tuple[str, ...] = ()
     properties_file: str | None = None
     spark_version: str | None = None
-    processes: int | None = None
+    jobs: int | None = None
     as_json: bool = False
     report: str | None = None
+    overwrite: bool = False
 
 
-def percent_of(context: click.Context, option: click.Parameter, value: str) -> float:
-    """A share in percent, such as 10% or -5%. A click callback."""
-    match = _SHARE.fullmatch(value.strip())
-    share = math.nan if match is None else float(match[1]) / 100
-    least = WITHIN_MIN if option.name == "within" else 0.0
-    if not least <= share <= WITHIN_MAX:
-        example = "10%, or -10% for at least ten percent faster" if option.name == "within" else "2%"
-        raise click.BadParameter(f"{value!r}: expected a percentage such as {example}", context, option)
-    return share
-
-
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("logs", nargs=-1, required=True, metavar="LOG [LOG ...]")
 @click.option(
     "--within",
     default=f"{WITHIN:.0%}",
     show_default=True,
-    callback=percent_of,
-    metavar="PERCENT",
+    type=ShareType(WITHIN_MIN),
+    metavar="SHARE",
     help="How much longer any run may take, in nine of ten cases; below zero asks for speed.",
 )
 @click.option(
     "--worth",
     default=f"{WORTH:.0%}",
     show_default=True,
-    callback=percent_of,
-    metavar="PERCENT",
+    type=ShareType(),
+    metavar="SHARE",
     help="The least saving that is worth a change; one that is not there in nine of ten runs never is.",
 )
 @click.option(
@@ -117,7 +104,7 @@ def percent_of(context: click.Context, option: click.Parameter, value: str) -> f
 @common_options.bounded("Leave a log out when its own config, run again, is further off than this.")
 @common_options.known_better("the logs'", "What the logs' own config really was.")
 @click.option(
-    "--processes",
+    "--jobs",
     type=click.IntRange(1, PROCESSES_MAX),
     metavar="N",
     help="Processes that simulate (as many as there are processors, where that pays).",
@@ -171,8 +158,8 @@ def _terms(options: TuneOptions) -> TuneTerms:
         edits = edits_of(options.spaces)
     cluster = common_options.given_cluster(options.cluster)
     pools = common_options.given_pools(options.fair_scheduler)
-    common_options.check_report(options.report)
-    given = given_conf(options.conf, options.properties_file, options.spark_version)
+    common_options.check_report(options.report, overwrite=options.overwrite)
+    given = given_conf(options.conf, options.properties_file, options.spark_version, "--recorded-conf")
     ground = Ground(given.layers, options.spark_version, cluster, options.seeds, options.max_error, pools)
-    wish = TuneWish(options.within, options.worth, options.budget, options.seed, prices, options.processes)
+    wish = TuneWish(options.within, options.worth, options.budget, options.seed, prices, options.jobs)
     return TuneTerms(ground, wish, edits, tuple(given.remarks))

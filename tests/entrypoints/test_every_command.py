@@ -76,12 +76,12 @@ def test_an_unknown_option_is_refused_with_2(name: str) -> None:
 
 
 CONFIGURED = [
-    "replay LOG", "replay RECORDING --check", "whatif LOG", "tune LOG --budget 1 --seeds 1", "simulate --until 1s",
+    "replay LOG", "replay RECORDING --check", "whatif LOG", "tune LOG --budget 1 --seeds 1", "simulate --duration 1s",
     "conf --all", "pod --conf spark.kubernetes.container.image=i",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", [*CONFIGURED, "conf --json --all", "simulate --until 1s --json"])
+@pytest.mark.parametrize("text", [*CONFIGURED, "conf --json --all", "simulate --duration 1s --json"])
 def test_secrets_are_not_shown(files: dict[str, Path], text: str) -> None:
     secret = ("--conf", "spark.my.password=hunter2", "--conf", "spark.my.url=jdbc:x?password=hunter2")
     given = answer(*call(text, files), *secret)
@@ -138,8 +138,8 @@ PAGES = [
     "replay DEMO", "replay DEMO --all", "replay RECORDING", "replay RECORDING --all",
     "replay RECORDING --check --conf spark.kubernetes.allocation.batch.size=2", "explain RECORDING --executor 1",
     "explain RECORDING --at +0.9", "whatif LOG --static 4 --seeds 1", "diff LOG --candidate spark.executor.instances=4",
-    "simulate --targets 0:30,60:33 --conf spark.kubernetes.allocation.batch.size=1",
-    "simulate --targets 0:5,60:2 --conf spark.master=yarn",
+    "simulate --schedule 0:30,60:33 --conf spark.kubernetes.allocation.batch.size=1",
+    "simulate --schedule 0:5,60:2 --conf spark.master=yarn",
 ]  # fmt: skip
 
 
@@ -158,7 +158,7 @@ def test_no_line_is_wider_than_the_terminal(files: dict[str, Path], text: str, c
         ("replay RECORDING", "target 0 -> 20"),
         ("explain RECORDING --executor 1", ""),
         ("whatif LOG --static 4 --seeds 1", ""),
-        ("simulate --targets 0:30,60:2", "0 -> 30"),
+        ("simulate --schedule 0:30,60:2", "0 -> 30"),
     ],
 )
 def test_a_terminal_without_unicode_gets_ascii(files: dict[str, Path], text: str, sign: str) -> None:
@@ -187,7 +187,7 @@ def test_colours_come_and_go_as_the_environment_asks(environment: dict[str, str]
         "replay EVIL", "replay EVIL --all", "replay EVIL --decisions -", "replay EVIL-RECORDING",
         "replay EVIL-RECORDING --check", "explain EVIL-RECORDING --executor 1", "explain EVIL-RECORDING --executor EVIL-ID",
         "whatif EVIL --static 3 --seeds 1", "diff EVIL --candidate spark.executor.instances=3 --seeds 1",
-        "tune EVIL --budget 2 --seeds 1", "conf --all --conf EVIL-PAIR", "simulate --until 5s --conf EVIL-PAIR",
+        "tune EVIL --budget 2 --seeds 1", "conf --all --conf EVIL-PAIR", "simulate --duration 5s --conf EVIL-PAIR",
         "pod --conf spark.kubernetes.container.image=i --conf EVIL-PAIR",
         "pod --conf spark.kubernetes.container.image=i --conf EVIL-PAIR --format json", "replay EVIL-ID",
     ],
@@ -204,8 +204,8 @@ def test_no_text_of_a_stranger_steers_the_terminal(files: dict[str, Path], text:
 OUTPUTS = [
     "replay DEMO", "replay DEMO --json", "replay DEMO --all", "replay DEMO --decisions -", "replay RECORDING --json",
     "replay RECORDING --all", "replay RECORDING --decisions -", "explain RECORDING --executor 1", "fit RECORDING",
-    "whatif LOG --static 2 --seeds 1", "conf --all", "simulate --targets 0:100 --until 3m",
-    "simulate --targets 0:100 --json", "simulate --targets 0:100 --record -", "simulate --targets 0:100 --spark-log -",
+    "whatif LOG --static 2 --seeds 1", "conf --all", "simulate --schedule 0:100 --duration 3m",
+    "simulate --schedule 0:100 --json", "simulate --schedule 0:100 --record -", "simulate --schedule 0:100 --spark-log -",
 ]  # fmt: skip
 
 
@@ -220,7 +220,7 @@ def test_a_reader_that_has_gone_is_no_error(files: dict[str, Path], text: str) -
 
 
 @needs_full_device
-@pytest.mark.parametrize("text", [*OUTPUTS, "simulate --targets 0:5 --record /dev/full --overwrite"])
+@pytest.mark.parametrize("text", [*OUTPUTS, "simulate --schedule 0:5 --record /dev/full --overwrite"])
 def test_a_full_disk_is_told_in_one_line(files: dict[str, Path], text: str) -> None:
     with (
         Path("/dev/full").open("wb") as full,
@@ -237,9 +237,9 @@ def test_a_full_disk_is_told_in_one_line(files: dict[str, Path], text: str) -> N
 @pytest.mark.parametrize(
     ("text", "source"),
     [
-        ("replay - --decisions OUT", "LOG"),
-        ("replay - --decisions OUT", "RECORDING"),
-        ("simulate --targets 0:100000 --record OUT --overwrite --spark-log LINES", None),
+        ("replay - --decisions OUT --overwrite", "LOG"),
+        ("replay - --decisions OUT --overwrite", "RECORDING"),
+        ("simulate --schedule 0:100000 --record OUT --overwrite --spark-log LINES", None),
     ],
     ids=["log", "recording", "simulation"],
 )
@@ -311,7 +311,7 @@ def test_an_interrupt_whose_exception_is_swallowed_ends_the_command_all_the_same
 
 def test_a_reader_that_has_gone_costs_no_recording(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
-    arguments = ["simulate", "--targets", "0:5", "--record", str(path)]
+    arguments = ["simulate", "--schedule", "0:5", "--record", str(path)]
     with program(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.close()

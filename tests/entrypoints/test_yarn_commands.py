@@ -145,7 +145,7 @@ def test_the_report_speaks_of_containers(files: dict[str, Path]) -> None:
 
 @pytest.mark.parametrize("master", ["yarn", "yarn-client", "yarn-cluster"])
 def test_the_master_alone_chooses_a_yarn_cluster_that_behaves(master: str) -> None:
-    arguments = ("simulate", "--conf", f"spark.master={master}", "--targets", "0:5,60:8", "--json")
+    arguments = ("simulate", "--conf", f"spark.master={master}", "--schedule", "0:5,60:8", "--json")
     code, out, err = ran(*arguments)
     told = json.loads(out)
     assert (code, err) == (0, "")
@@ -164,7 +164,7 @@ def test_an_application_without_targets_gets_its_instances() -> None:
 def test_targets_are_set_again_for_an_application_master_that_comes_anew(tmp_path: Path) -> None:
     cluster, record = tmp_path / "c.yaml", tmp_path / "r.jsonl"
     cluster.write_text("kind: yarn\nmaster: {restarts: [60s]}\n")
-    arguments = ("simulate", "--cluster", cluster, "--targets", "0:5", "--json", "--record", record)
+    arguments = ("simulate", "--cluster", cluster, "--schedule", "0:5", "--json", "--record", record)
     code, out, err = ran(*arguments)
     assert (code, err) == (0, "")
     told = json.loads(out)
@@ -191,7 +191,7 @@ def test_targets_of_other_profiles_get_containers(tmp_path: Path) -> None:
 def test_too_many_failures_end_the_application(tmp_path: Path) -> None:
     cluster = tmp_path / "c.yaml"
     cluster.write_text("kind: yarn\nexecutors: {deaths: [{phase: starting, share: 1, statuses: {1: 1}}]}\n")
-    arguments = ("simulate", "--cluster", cluster, "--targets", "0:5", "--conf", "spark.executor.maxNumFailures=4")
+    arguments = ("simulate", "--cluster", cluster, "--schedule", "0:5", "--conf", "spark.executor.maxNumFailures=4")
     code, out, err = ran(*arguments)
     words = " ".join(out.split())
     assert (code, err) == (0, "")
@@ -204,7 +204,7 @@ def test_too_many_failures_end_the_application(tmp_path: Path) -> None:
 def test_every_container_that_was_given_is_accounted_for(tmp_path: Path) -> None:
     cluster = tmp_path / "c.yaml"
     cluster.write_text("kind: yarn\nmanager: {mistakes: {surplus: 0.3, small: 0.2}}\n")
-    arguments = ("simulate", "--cluster", cluster, "--targets", "0:10,60:50,300:0", "--until", "10m")
+    arguments = ("simulate", "--cluster", cluster, "--schedule", "0:10,60:50,300:0", "--duration", "10m")
     told = json.loads(ran(*arguments, "--json")[1])["containers"]
     left = told["allocated"] - told["launched"] - told["surplus"]
     assert left > 0
@@ -215,7 +215,7 @@ def test_every_container_that_was_given_is_accounted_for(tmp_path: Path) -> None
 def test_containers_that_go_with_their_application_master_are_wasted(tmp_path: Path) -> None:
     cluster = tmp_path / "c.yaml"
     cluster.write_text("kind: yarn\nmaster: {restarts: [12s, 60s]}\nexecutors: {start: 10s}\n")
-    told = json.loads(ran("simulate", "--cluster", cluster, "--targets", "0:5", "--json")[1])
+    told = json.loads(ran("simulate", "--cluster", cluster, "--schedule", "0:5", "--json")[1])
     boxes = told["containers"]
     assert boxes["launched"] == boxes["registered"] + boxes["wasted"] + boxes["on_the_way"]
     assert told["wasted_by"]["a new application master"] > 0
@@ -224,7 +224,7 @@ def test_containers_that_go_with_their_application_master_are_wasted(tmp_path: P
 def test_an_exception_that_ended_the_application_was_not_gone_over(tmp_path: Path) -> None:
     cluster = tmp_path / "c.yaml"
     cluster.write_text("kind: yarn\nmanager: {faults: [{fatal: true}]}\n")
-    words = " ".join(ran("simulate", "--cluster", cluster, "--targets", "0:5")[1].split())
+    words = " ".join(ran("simulate", "--cluster", cluster, "--schedule", "0:5")[1].split())
     assert "rounds that threw 1" in words
     assert "The application was ended with exit code" in words
     assert "goes on" not in words
@@ -235,7 +235,7 @@ def test_an_exception_that_ended_the_application_was_not_gone_over(tmp_path: Pat
     [("YARN", True), ("local[2]", True), ("yarn", False), ("yarn-client", False), ("k8s://https://x", False)],
 )
 def test_a_master_of_neither_side_is_told(master: str, stray: bool) -> None:
-    arguments = ("simulate", "--targets", "0:1", "--conf", f"spark.master={master}", "--until", "30s", "--json")
+    arguments = ("simulate", "--schedule", "0:1", "--conf", f"spark.master={master}", "--duration", "30s", "--json")
     code, out, _ = ran(*arguments)
     assert code == 0
     said = f"spark.master = {master} (--conf) is neither yarn nor k8s://...: as on Kubernetes."
@@ -261,7 +261,7 @@ def test_a_cluster_of_the_other_kind_is_refused(tmp_path: Path, cluster: str, ma
 
 
 def test_fixes_about_pods_change_nothing() -> None:
-    arguments = ("simulate", *YARN, "--targets", "0:1", "--fix", "SPARK-34519")
+    arguments = ("simulate", *YARN, "--schedule", "0:1", "--fix", "SPARK-34519")
     code, out, _ = ran(*arguments)
     assert code == 0
     assert "SPARK-34519: about pods; nothing changes on YARN." in " ".join(out.split())
@@ -330,7 +330,7 @@ def test_targets_of_a_profile_that_nobody_defined_are_refused(
     profile: int, arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
     made, broken = tmp_path / "made.jsonl", tmp_path / "broken.jsonl"
-    assert ran("simulate", *YARN, "--targets", "0:2,30:3", "--record", made)[0] == 0
+    assert ran("simulate", *YARN, "--schedule", "0:2,30:3", "--record", made)[0] == 0
     lines = made.read_text().splitlines()
     number = max(at for at, line in enumerate(lines) if '"TargetsSet"' in line)
     lines[number] = lines[number].replace("[[0,3]]", f"[[{profile},3]]")

@@ -37,7 +37,7 @@ class Run:
         settings = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
         command = [
             *PROGRAM, "run", "--app-id", driver.app_id, "--namespace", namespace, "--kubeconfig", str(cluster.admin),
-            "--driver", driver.url, "--record", str(self.recording), *settings, *options,
+            "--driver-url", driver.url, "--record", str(self.recording), *settings, *options,
         ]  # fmt: skip
         self._out = self._said.open("wb")
         self._process = subprocess.Popen(

@@ -34,7 +34,7 @@ def main(folder: Path, answer: str) -> None:
     made = self_signed(folder, "127.0.0.1")
     token = ("--token-file", str(folder / "token"), "--ca", str(made.certificate))
     serve = [*PODTIDE, "serve", "--store", str(folder / "store"), "--port", "0", "--token-file", token[1]]
-    serve += ["--free-min", "1", "--every", "1h", "--tls-cert", str(made.certificate), "--tls-key", str(made.key)]
+    serve += ["--free-min", "1m", "--every", "1h", "--tls-cert", str(made.certificate), "--tls-key", str(made.key)]
     with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None

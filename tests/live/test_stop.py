@@ -97,7 +97,7 @@ def application(cluster: Cluster, namespace: str) -> int:
 def test_everything_goes_but_what_is_somebody_elses(cluster: Cluster, namespace: str, application: int) -> None:
     others(cluster, namespace)
     until(lambda: len(cluster.pods(namespace)) >= application + 4 + 4, 60, what="the sets' pods")
-    code, out, err = stopped(cluster, namespace, "--claims", "--json")
+    code, out, err = stopped(cluster, namespace, "--include-claims", "--json")
     assert (code, err) == (0, "")
     document = json.loads(out)
     assert document["clean"] is True
@@ -150,5 +150,5 @@ def test_a_running_driver_asks_for_force_and_is_kept_unless_told(cluster: Cluste
     assert len(cluster.pods(namespace)) == 3
     assert stopped(cluster, namespace, "--force")[0] == 0
     assert left(cluster, namespace) == {"pods/driver"}
-    assert stopped(cluster, namespace, "--force", "--driver")[0] == 0
+    assert stopped(cluster, namespace, "--force", "--include-driver")[0] == 0
     assert left(cluster, namespace) == set()

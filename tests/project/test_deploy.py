@@ -108,7 +108,7 @@ def test_the_command_line_is_one_that_podtide_understands(folder: str) -> None:
     assert {argument.partition("=")[0] for argument in args} <= OPTIONS
     mode = next(argument for argument in args if argument.startswith("--mode="))
     assert mode == ("--mode=act" if folder == "act" else "--mode=shadow")
-    assert any(argument.startswith("--driver=") for argument in args) is (folder == "act")
+    assert any(argument.startswith("--driver-url=") for argument in args) is (folder == "act")
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -168,8 +168,8 @@ def test_jobs_of_a_workload() -> None:
 
 
 def test_notes_and_fixes_are_told() -> None:
-    text = shown(notes=["Stopped at --until."], fixes=["SPARK-34519"])
-    assert "  ! Stopped at --until." in text
+    text = shown(notes=["Stopped at --duration."], fixes=["SPARK-34519"])
+    assert "  ! Stopped at --duration." in text
     assert "fixes that Spark 4.3.0 lacks: SPARK-34519" in text
 
 

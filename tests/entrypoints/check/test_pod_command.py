@@ -24,7 +24,7 @@ CLAIM = tuple(
     )
     for part in ("--conf", f"{VOLUME}{key}={text}")
 )
-OWNED = ("--driver", "drv", "--driver-uid", "u-1")
+OWNED = ("--driver-pod", "drv", "--driver-uid", "u-1")
 
 
 run = partial(answer, "pod")
@@ -57,7 +57,7 @@ def test_what_is_assumed_is_said() -> None:
 
 def test_claims_and_the_config_map_come_after_the_pod(tmp_path: Path) -> None:
     (tmp_path / "log4j2.properties").write_text("password=hush\n")
-    found = documents(*CLAIM, *OWNED, "--claims", "--config-map", "--spark-conf-dir", tmp_path)
+    found = documents(*CLAIM, *OWNED, "--claims", "--config-map", "--conf-dir", tmp_path)
     assert [document["kind"] for document in found] == ["Pod", "PersistentVolumeClaim", "ConfigMap"]
     assert [document["metadata"]["ownerReferences"][0]["uid"] for document in found] == ["u-1"] * 3
     assert found[0]["spec"]["volumes"][0]["configMap"]["items"][0]["key"] == "log4j2.properties"
@@ -123,7 +123,7 @@ def test_secrets_are_shown_when_asked_for() -> None:
         ((), 2, "spark.kubernetes.executor.container.image"),
         ((*IMAGE, "--conf", "spark.blockManager.port=80"), 2, "spark.blockManager.port = 80 (--conf): expected 0, or"),
         ((*IMAGE, "--conf", "nonsense"), 2, "key=value"),
-        ((*IMAGE, "--driver", "d"), 2, "go together"),
+        ((*IMAGE, "--driver-pod", "d"), 2, "go together"),
         ((*IMAGE, "--executor", "a b"), 2, "no executor's id"),
         ((*IMAGE, "--conf", "spark.kubernetes.executor.pod.featureSteps=a.B"), 2, "Java class"),
         ((*IMAGE, "--properties-file", "/none"), 3, "/none"),

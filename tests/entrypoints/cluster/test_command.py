@@ -184,7 +184,7 @@ def test_a_run_in_charge_of_a_cluster_of_its_own(capfd: pytest.CaptureFixture[st
         "3",
         "--on-exit",
         "delete",
-        "--for",
+        "--duration",
         "3s",
         "--no-view",
     ]

@@ -142,7 +142,7 @@ def test_killed_in_the_middle_and_gone_on_with_it_is_the_same_table(tmp_path: Pa
     out = tmp_path / "out.csv"
     whole = table(tmp_path / "whole.csv")
     os.mkfifo(f"{gated}.gate")
-    process = program(logs, "--out", out, "--jobs", "1", "--limit", "0")
+    process = program(logs, "--out", out, "--jobs", "1", "--timeout", "0")
     gate = os.open(f"{gated}.gate", os.O_WRONLY)  # returns once the worker is at that log
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
@@ -334,8 +334,8 @@ def test_nothing_to_do(
         (["--out", "x.csv"], "no LOG is given"),
         (["a", "--out", "x.txt"], "x.txt: a file that ends in .csv or .parquet was expected"),
         (["a", "--out", "none/x.csv"], "cannot be written"),
-        (["a", "--out", "x.csv", "--limit", "soon"], "--limit 'soon': expected a time"),
-        (["a", "--out", "x.csv", "--memory", "2k"], "--memory '2k': expected a size"),
+        (["a", "--out", "x.csv", "--timeout", "soon"], "'soon' is no duration"),
+        (["a", "--out", "x.csv", "--memory", "2k"], "'2k': expected a size of at least 256m"),
         (["a", "--out", "x.csv", "--variant", "x"], "expected NAME:KEY=VALUE"),
         (["a", "--out", "x.csv", "--tune", "quick", "--static", "4"], "--tune searches by itself"),
         (["a", "--out", "x.csv", "--spark-conf", "a=b"], "--spark-conf belongs to --engine spark"),

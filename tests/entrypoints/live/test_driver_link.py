@@ -1,4 +1,4 @@
-"""The driver behind ``--driver`` before the run begins: its conf, and what is said while it does not answer."""
+"""The driver behind ``--driver-url`` before the run begins: its conf, and what is said while it does not answer."""
 
 from __future__ import annotations
 

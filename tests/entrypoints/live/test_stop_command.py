@@ -104,7 +104,7 @@ def test_what_was_left_behind_goes_and_is_said(cluster: Cluster) -> None:
 def test_volume_claims_and_the_driver_only_if_told(cluster: Cluster) -> None:
     left_behind(cluster.api)
     cluster.api.put("pods", "driver", DRIVER, status={"phase": "Failed"})
-    assert stopped(cluster, "--app-id", APP, "--claims", "--driver").code == 0
+    assert stopped(cluster, "--app-id", APP, "--include-claims", "--include-driver").code == 0
     assert cluster.api.names() == ["no-role", "somebody-else"]
     assert cluster.api.names("persistentvolumeclaims") == []
 

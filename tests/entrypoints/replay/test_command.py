@@ -285,7 +285,7 @@ def test_with_json_the_story_goes_to_standard_error(log: Path, tmp_path: Path) -
 def test_a_file_can_be_compared_with_and_replaced_in_one_run(log: Path, tmp_path: Path) -> None:
     path = tmp_path / "d.jsonl"
     path.write_text('{"at_ms": 1, "command": "killExecutors"}\n')
-    assert asked(log, "--expect", path, "--decisions", path).code == 1
+    assert asked(log, "--expect", path, "--decisions", path, "--overwrite").code == 1
     assert decisions(path) == document(log)["decisions"]
 
 
@@ -378,7 +378,7 @@ def test_a_refused_log_leaves_no_file_of_decisions(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("hello\n" * 10)
     kept = tmp_path / "d.jsonl"
     kept.write_text("as it was")
-    assert asked(tmp_path / "log", "--decisions", kept).code == 3
+    assert asked(tmp_path / "log", "--decisions", kept, "--overwrite").code == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d.jsonl", "log"]
     assert kept.read_text() == "as it was"
 

@@ -63,7 +63,7 @@ def steady(tmp_path: Path) -> Path:
 
 
 def test_a_target_without_limits(steady: Path) -> None:
-    told = document("--cluster", steady, "--targets", "0:3")
+    told = document("--cluster", steady, "--schedule", "0:3")
     (goal,) = told["targets"]
     # The start takes three calls one after the other, the claims one more; then the pod is asked for.
     assert goal["at_ms"] == START + 200
@@ -83,7 +83,7 @@ def test_a_target_without_limits(steady: Path) -> None:
 
 
 def test_every_moment_until_the_target_has_one_cause(steady: Path) -> None:
-    told = document("--cluster", steady, "--targets", "0:3")
+    told = document("--cluster", steady, "--schedule", "0:3")
     # The claims are listed from 0.2 s on, then the pods are asked for until 0.6. The last one is there at 0.55, each of
     # its changes is seen 0.3 s later: on a node from 1.55, its container runs from 3.55, it registers at 5.55.
     assert told["targets"][0]["waited"] == [
@@ -98,10 +98,10 @@ def test_every_moment_until_the_target_has_one_cause(steady: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--targets", "0:200", "--conf", f"{K}allocation.batch.size=5"),
-        ("--targets", "0:60,100:90,300:120", "--cluster", DEMO / "spot-cluster.yaml", "--until", "20m"),
-        ("--targets", "0:40,150:90", "--cluster", DEMO / "yarn-cluster.yaml", "--until", "20m"),
-        ("--targets", "0:12", "--conf", f"{K}allocation.pods.allocator=statefulset"),
+        ("--schedule", "0:200", "--conf", f"{K}allocation.batch.size=5"),
+        ("--schedule", "0:60,100:90,300:120", "--cluster", DEMO / "spot-cluster.yaml", "--duration", "20m"),
+        ("--schedule", "0:40,150:90", "--cluster", DEMO / "yarn-cluster.yaml", "--duration", "20m"),
+        ("--schedule", "0:12", "--conf", f"{K}allocation.pods.allocator=statefulset"),
     ],
 )
 def test_the_causes_of_a_target_sum_to_its_time(arguments: tuple[str | Path, ...]) -> None:
@@ -118,7 +118,7 @@ def _counted(pods: int) -> list[int]:
 
 
 def test_what_a_batch_size_of_one_costs(steady: Path) -> None:
-    told = document("--cluster", steady, "--targets", "0:3", *BATCH)
+    told = document("--cluster", steady, "--schedule", "0:3", *BATCH)
     held = {bound["bound"]: (bound["seconds"], bound["pod_seconds"]) for bound in told["held"]}
     # Rounds begin at 0.2, 0.4 (made up for), 1.1, and 2.3 s: each asks for one pod, if the one before was seen.
     assert held == {
@@ -130,7 +130,7 @@ def test_what_a_batch_size_of_one_costs(steady: Path) -> None:
 
 def test_what_held_pods_back_sums_to_what_the_recording_says(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
-    told = document("--targets", "0:60,40:10,90:200", "--record", path, *BATCH, "--until", "3m")
+    told = document("--schedule", "0:60,40:10,90:200", "--record", path, *BATCH, "--duration", "3m")
     since: dict[tuple[Bound, int], int] = {}
     summed: dict[tuple[str, int], int] = {}
     created = 0
@@ -154,7 +154,7 @@ def test_what_held_pods_back_sums_to_what_the_recording_says(tmp_path: Path) -> 
 
 
 def test_the_clusters_tally_agrees_with_the_drivers_view(steady: Path) -> None:
-    told = document("--cluster", steady, "--targets", "0:5,60:9,120:2", "--conf", f"{K}driver.pod.name=d")
+    told = document("--cluster", steady, "--schedule", "0:5,60:9,120:2", "--conf", f"{K}driver.pod.name=d")
     for verb, calls in told["calls"].items():
         assert told["cluster_tally"][f"calls.{verb}"] == calls
     assert told["cluster_tally"]["executors.registered"] == told["pods"]["registered"] == 9
@@ -234,7 +234,7 @@ def test_on_yarn_executors_of_a_crashed_machine_are_given_up_before_the_resource
     )
     cluster.write_text(f"kind: yarn\nnodes: {groups}\n")
     yarn = ("--conf", "spark.master=yarn")
-    told = document("--cluster", cluster, "--targets", "0:6,600:6", *yarn, "--until", "9m")
+    told = document("--cluster", cluster, "--schedule", "0:6,600:6", *yarn, "--duration", "9m")
     assert told["removals"] == {"heartbeat timeout": 2}
     assert told["containers"]["registered"] == 8, "they are replaced, and the machine is missed after ten minutes"
 
@@ -244,13 +244,13 @@ def test_pods_that_crash_are_wasted(tmp_path: Path) -> None:
     path.write_text(
         STEADY.replace("stages:", "stages:\n  crash: {from: running, next: failed, weight: 1000, exits: {9: 1}}")
     )
-    told = document("--cluster", path, "--targets", "0:4", "--conf", "spark.executor.maxNumFailures=5")
+    told = document("--cluster", path, "--schedule", "0:4", "--conf", "spark.executor.maxNumFailures=5")
     assert told["exit_code"] == 11
     assert told["pods"]["registered"] == 0
     assert told["wasted_by"] == {"pod failed": told["pods"]["wasted"]}
     assert told["pods"]["wasted"] >= 6
     assert "ended with exit code 11" in asked(
-        "--cluster", path, "--targets", "0:4", "--conf", "spark.executor.maxNumFailures=5"
+        "--cluster", path, "--schedule", "0:4", "--conf", "spark.executor.maxNumFailures=5"
     ).out.replace("\n    ", " ")
 
 
@@ -261,11 +261,11 @@ def test_pods_that_crash_are_wasted(tmp_path: Path) -> None:
     "arguments",
     [
         (),
-        ("--targets", "0:2"),
-        ("--targets", "0:2,30:3", "--conf", f"{K}allocation.pods.allocator=statefulset"),
-        ("--workload", DEMO / "workload.yaml", "--cluster", DEMO / "spot-cluster.yaml", "--until", "2m"),
-        ("--workload", DEMO / "workload.yaml", "--until", "90s", "--fix", "all"),
-        ("--until", "0"),
+        ("--schedule", "0:2"),
+        ("--schedule", "0:2,30:3", "--conf", f"{K}allocation.pods.allocator=statefulset"),
+        ("--workload", DEMO / "workload.yaml", "--cluster", DEMO / "spot-cluster.yaml", "--duration", "2m"),
+        ("--workload", DEMO / "workload.yaml", "--duration", "90s", "--fix", "all"),
+        ("--duration", "0"),
     ],
     ids=["static", "targets", "a set", "bad weather", "fixed", "no time"],
 )  # fmt: skip
@@ -285,9 +285,9 @@ def test_every_field_is_documented() -> None:
 
 
 def test_sets_are_plotted_and_counted_as_well() -> None:
-    answer = asked("--targets", "0:4", "--conf", f"{K}allocation.pods.allocator=deployment")
+    answer = asked("--schedule", "0:4", "--conf", f"{K}allocation.pods.allocator=deployment")
     assert "▓▓ registered" in answer.out
-    told = document("--targets", "0:4", "--conf", f"{K}allocation.pods.allocator=deployment")
+    told = document("--schedule", "0:4", "--conf", f"{K}allocation.pods.allocator=deployment")
     assert told["pods"]["created"] == told["pods"]["registered"] == 4
     assert max(one[3] for one in told["series"]["peak"]) == 4
 
@@ -296,14 +296,14 @@ def test_notes_say_what_is_to_be_known() -> None:
     def notes(*arguments: str) -> str:
         return " ".join(document(*arguments)["notes"])
 
-    assert "before the demand was over" in notes("--targets", "0:1,100:2", "--until", "50s")
-    assert "before the last target was reached" in notes("--targets", "0:500", "--until", "30s")
-    assert "1 executor beyond the target" in notes("--targets", "0:2,60:1")
-    assert "dynamic allocation is off" in notes("--targets", "0:1", "--conf", "spark.dynamicAllocation.enabled=true")
+    assert "before the demand was over" in notes("--schedule", "0:1,100:2", "--duration", "50s")
+    assert "before the last target was reached" in notes("--schedule", "0:500", "--duration", "30s")
+    assert "1 executor beyond the target" in notes("--schedule", "0:2,60:1")
+    assert "dynamic allocation is off" in notes("--schedule", "0:1", "--conf", "spark.dynamicAllocation.enabled=true")
     roll = "spark.plugins=org.apache.spark.scheduler.cluster.k8s.ExecutorRollPlugin"
-    warned = notes("--targets", "0:1", "--conf", roll, "--conf", f"{K}executor.rollInterval=60s")
+    warned = notes("--schedule", "0:1", "--conf", roll, "--conf", f"{K}executor.rollInterval=60s")
     assert "Spark warns: Disabled because spark.decommission.enabled is false." in warned
-    assert notes("--targets", "0:1") == ""
+    assert notes("--schedule", "0:1") == ""
 
 
 def test_the_properties_file_is_under_the_command_line(tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ def test_the_properties_file_is_under_the_command_line(tmp_path: Path) -> None:
 
 def test_what_spark_would_log_goes_to_a_file(tmp_path: Path) -> None:
     path = tmp_path / "driver.log"
-    answer = asked("--targets", "0:2", "--spark-log", path)
+    answer = asked("--schedule", "0:2", "--spark-log", path)
     assert answer.code == 0
     lines = path.read_text().splitlines()
     assert any("ExecutorPodsAllocator: Going to request 2 executors" in line for line in lines)
@@ -324,8 +324,8 @@ def test_what_spark_would_log_goes_to_a_file(tmp_path: Path) -> None:
 
 
 def test_the_spark_log_changes_no_decision(tmp_path: Path) -> None:
-    plain = document("--targets", "0:9,40:2", *BATCH)
-    talking = document("--targets", "0:9,40:2", *BATCH, "--spark-log", tmp_path / "log")
+    plain = document("--schedule", "0:9,40:2", *BATCH)
+    talking = document("--schedule", "0:9,40:2", *BATCH, "--spark-log", tmp_path / "log")
     for told in (plain, talking):
         del told["steps"]
     assert plain == talking
@@ -336,7 +336,7 @@ def test_the_spark_log_changes_no_decision(tmp_path: Path) -> None:
 
 def test_the_same_seed_is_the_same_to_the_byte_in_any_process(tmp_path: Path) -> None:
     arguments = (
-        "--targets",
+        "--schedule",
         "0:20,60:50",
         "--cluster",
         DEMO / "spot-cluster.yaml",
@@ -355,12 +355,12 @@ def test_the_same_seed_is_the_same_to_the_byte_in_any_process(tmp_path: Path) ->
 
 def test_another_seed_is_another_story(tmp_path: Path) -> None:
     for seed in ("1", "2"):
-        assert asked("--targets", "0:5", "--seed", seed, "--record", tmp_path / seed).code == 0
+        assert asked("--schedule", "0:5", "--seed", seed, "--record", tmp_path / seed).code == 0
     assert (tmp_path / "1").read_bytes() != (tmp_path / "2").read_bytes()
 
 
 def test_a_recording_can_be_written_to_standard_output() -> None:
-    answer = ran("--targets", "0:1", "--until", "20s", "--record", "-")
+    answer = ran("--schedule", "0:1", "--duration", "20s", "--record", "-")
     lines = answer.out.splitlines()
     assert json.loads(lines[0])["kind"] == "recording"
     assert "end" in json.loads(lines[-1])
@@ -373,23 +373,23 @@ def test_a_recording_can_be_written_to_standard_output() -> None:
 def test_a_file_is_not_replaced_unless_that_is_said(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text("mine")
-    answer = asked("--targets", "0:1", "--record", path)
+    answer = asked("--schedule", "0:1", "--record", path)
     assert (answer.code, answer.out) == (2, "")
     assert "exists already" in answer.err
     assert str(path) in answer.err
     assert path.read_text() == "mine"
-    assert asked("--targets", "0:1", "--record", path, "--overwrite").code == 0
+    assert asked("--schedule", "0:1", "--record", path, "--overwrite").code == 0
     assert path.read_text().startswith('{"podtide":1,"kind":"recording"')
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (["--targets", "0:a"], 2, "--targets: step 1"),
-        (["--targets", "0:5,9"], 2, "--targets: step 2"),
-        (["--targets", ""], 2, "--targets"),
-        (["--targets", "60:5,30:2"], 2, "--targets"),
-        (["--targets", "0:99999999999"], 2, "--targets"),
+        (["--schedule", "0:a"], 2, "--schedule: step 1"),
+        (["--schedule", "0:5,9"], 2, "--schedule: step 2"),
+        (["--schedule", ""], 2, "--schedule"),
+        (["--schedule", "60:5,30:2"], 2, "--schedule"),
+        (["--schedule", "0:99999999999"], 2, "--schedule"),
         (["--cluster", "nowhere.yaml"], 3, "nowhere.yaml"),
         (["--workload", "nowhere.yaml"], 3, "nowhere.yaml"),
         (["--conf", "oops"], 2, "oops"),
@@ -397,10 +397,10 @@ def test_a_file_is_not_replaced_unless_that_is_said(tmp_path: Path) -> None:
         (["--conf", f"{K}allocation.pods.allocator=com.example.Mine"], 2, "allocator"),
         (["--properties-file", "nowhere.conf"], 2, "nowhere.conf"),
         (["--fix", "SPARK-1"], 2, "SPARK-1"),
-        (["--until", "soon"], 2, "--until"),
-        (["--until", "99999999d"], 2, "ten years"),
+        (["--duration", "soon"], 2, "--duration"),
+        (["--duration", "4000d"], 2, "ten years at most"),
         (["--seed", "-1"], 2, "--seed"),
-        (["--targets", "0:1", "--workload", "x"], 2, "choose one"),
+        (["--schedule", "0:1", "--workload", "x"], 2, "choose one"),
         (["--json", "--record", "-"], 2, "standard output"),
         (["--json", "--spark-log", "-"], 2, "standard output"),
         (["--record", "a", "--spark-log", "./a"], 2, "the same file"),

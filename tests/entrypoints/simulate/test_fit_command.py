@@ -41,7 +41,7 @@ def record(folder: Path, name: str, *arguments: str | Path) -> Path:
     """A recording of a simulation."""
     path = folder / name
     quiet = ("--conf", "spark.executor.maxNumFailures=1000", "--record", path)
-    answer = asked("simulate", "--targets", TARGETS, *quiet, *arguments)
+    answer = asked("simulate", "--schedule", TARGETS, *quiet, *arguments)
     assert answer.code == 0, answer.err
     return path
 
@@ -89,7 +89,7 @@ def test_refusals_come_as_often(tmp_path: Path, recorded: Path) -> None:
     fitted = tmp_path / "fitted.yaml"
     asked("fit", recorded, "--out", fitted)
     told = [
-        json.loads(asked("simulate", "--targets", TARGETS, "--cluster", path, "--json", "--seed", seed, *_PATIENT).out)
+        json.loads(asked("simulate", "--schedule", TARGETS, "--cluster", path, "--json", "--seed", seed, *_PATIENT).out)
         for path, seed in ((tmp_path / "slow.yaml", "3"), (fitted, "4"))
     ]
     shares = [one["calls_failed"].get("create pods 500", 0) / one["calls"]["create pods"] for one in told]
@@ -119,7 +119,7 @@ def test_the_file_goes_where_it_is_asked_for_whole(tmp_path: Path, recorded: Pat
     out.write_text("mine")
     answer = asked("fit", recorded, "--out", out)
     assert (answer.code, out.read_text()) == (2, "mine")
-    assert "exists already" in answer.err
+    assert "the file exists" in answer.err
     assert str(out) in answer.err
     assert asked("fit", recorded, "--out", out, "--overwrite").code == 0
     assert out.read_text() != "mine"
@@ -151,7 +151,7 @@ def test_a_recording_that_was_cut_counts_up_to_there(tmp_path: Path, recorded: P
 
 
 def test_a_short_recording_leaves_the_defaults(tmp_path: Path) -> None:
-    path = record(tmp_path, "short", "--until", "0")
+    path = record(tmp_path, "short", "--duration", "0")
     answer = asked("fit", path)
     assert answer.code == 0
     assert world_file.understand(answer.out).executors.shape == world_file.understand("").executors.shape

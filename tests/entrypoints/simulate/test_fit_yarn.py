@@ -40,7 +40,7 @@ def test_tenants_of_a_queue_come_and_go_when_they_did(tmp_path: Path) -> None:
           preempts: true
           tenants: [{name: reports, memory: 60Gi, vcores: 30, during: {from: 2m, until: 4m}}]
         """,
-        *("--targets", "0:20,200:28,300:29", "--until", "6m"),
+        *("--schedule", "0:20,200:28,300:29", "--duration", "6m"),
     )
     queue = cluster["queue"]
     assert (queue["memory"], queue["vcores"], queue["preempts"]) == ("120Gi", 60, True)
@@ -58,7 +58,7 @@ def test_a_full_node_shows_its_size(tmp_path: Path) -> None:
     cluster = fitted_to(
         tmp_path,
         "kind: yarn\nnodes: {groups: [{name: w, count: 4, memory: 16Gi, vcores: 8}]}\n",
-        *("--targets", "0:30", "--until", "3m"),
+        *("--schedule", "0:30", "--duration", "3m"),
     )
     [group] = cluster["nodes"]["groups"]
     assert (group["count"], group["memory"], group["vcores"]) == (4, "16Gi", 8)

@@ -81,19 +81,19 @@ jobs:
 """
 
 PLAYS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
-    "late nodes": (("--targets", "0:40", "--conf", f"{BATCH}=5"), ("--targets", "0:60", "--conf", f"{BATCH}=20")),
+    "late nodes": (("--schedule", "0:40", "--conf", f"{BATCH}=5"), ("--schedule", "0:60", "--conf", f"{BATCH}=20")),
     "a quota": (
-        ("--targets", "0:18,120:24", "--until", "4m"),
-        ("--targets", "0:15,120:30", "--until", "4m", "--conf", f"{BATCH}=3"),
+        ("--schedule", "0:18,120:24", "--duration", "4m"),
+        ("--schedule", "0:15,120:30", "--duration", "4m", "--conf", f"{BATCH}=3"),
     ),
-    "slow images": (("--targets", "0:40"), ("--targets", "0:30", "--conf", f"{BATCH}=2")),
+    "slow images": (("--schedule", "0:40"), ("--schedule", "0:30", "--conf", f"{BATCH}=2")),
     "spot nodes": (
-        ("--targets", "0:30,600:31", "--until", "12m"),
-        ("--targets", "0:20,600:21", "--until", "12m", "--conf", f"{BATCH}=3"),
+        ("--schedule", "0:30,600:31", "--duration", "12m"),
+        ("--schedule", "0:20,600:21", "--duration", "12m", "--conf", f"{BATCH}=3"),
     ),
     "preemption in bursts": (
-        ("--targets", "0:20,200:28,500:29", "--until", "9m"),
-        ("--targets", "0:28,270:29,500:30", "--until", "9m"),
+        ("--schedule", "0:20,200:28,500:29", "--duration", "9m"),
+        ("--schedule", "0:28,270:29,500:30", "--duration", "9m"),
     ),
     "data locality": (("--workload", "near"), ("--workload", "near", "--conf", "spark.executor.cores=4")),
 }

@@ -33,7 +33,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Switched
 @contextmanager
 def served(kubeconfig: Path, folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server and its URL."""
-    command = [*PROGRAM, "stage", "serve", "--store", str(folder / "store"), "--port", "0", "--free-min", "1"]
+    command = [*PROGRAM, "stage", "serve", "--store", str(folder / "store"), "--port", "0", "--free-min", "1m"]
     command += ["--kubeconfig", str(kubeconfig), "--token-file", str(folder / "token"), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
         try:
@@ -138,7 +138,7 @@ PUSH = "stage push FILE --server http://127.0.0.1:1 --image i"
         (f"{SERVE} --tls-cert FILE", 2, "go together"),
         (f"{SERVE} --tls-cert FILE --tls-key FILE", 4, "127.0.0.1:0"),
         (f"{SERVE} --token-file FILE", 2, "holds no token"),
-        (f"{SERVE} --every 0s", 2, "longer than 0s"),
+        (f"{SERVE} --every 0s", 2, "expected 1ms to 1d"),
         ("stage serve --store FOLDER --port 0 --kubeconfig KUBECONFIG", 3, "is not empty and no store"),
         ("stage serve --store STORE --kubeconfig FILE", 4, "kubeconfig"),
         ("stage push FILE --server http://127.0.0.1:1", 2, "which --image"),

@@ -28,7 +28,7 @@ def test_the_command_takes_a_real_log_up_and_knows_it_again(tmp_path: Path, capf
     logs, history = tmp_path / "logs", tmp_path / "h.db"
     shutil.copytree(DEMO, logs / DEMO.name)
     (logs / "notes.txt").write_text("no log")
-    command = ["watch", str(logs), "--history", str(history), "--once", "--jobs", "1", "--json", "--lines"]
+    command = ["watch", str(logs), "--history", str(history), "--once", "--jobs", "1", "--json", "--events"]
     assert run([*command, str(tmp_path / "lines")]) == 0
     first = json.loads(capfd.readouterr().out)
     assert (first["taken"], first["skipped"], first["broken"]) == (1, 1, 0)
@@ -79,7 +79,7 @@ def test_a_regression_of_real_runs_names_its_cause(tmp_path: Path, run_of_last_n
         (log,) = (compared / name / "run1" / "log").iterdir()
         another_night(lines_of(log), tmp_path / "logs", night)
     lines = tmp_path / "lines"
-    command = ["watch", str(tmp_path / "logs"), "--history", str(tmp_path / "h.db"), "--lines", str(lines), "--once"]
+    command = ["watch", str(tmp_path / "logs"), "--history", str(tmp_path / "h.db"), "--events", str(lines), "--once"]
     assert run(command) == 1
     told = [json.loads(line) for line in lines.read_text().splitlines()]
     found = [one for one in told if one["kind"] == "regression" and one["measure"] == "run time"]

@@ -210,9 +210,9 @@ def test_a_terminal_sees_each_run_begin(log: Path, monkeypatch: pytest.MonkeyPat
         (["--price", "core-hour=cheap"], "core-hour = 'cheap': expected a number"),
         (["--price", "/nowhere/prices.yaml"], "cannot be read"),
         (["--seeds", "0"], "0 is not in the range"),
-        (["--max-error", "lots"], "expected a share of 0 or more, such as 0.25 or 25%"),
+        (["--max-error", "lots"], "expected a share such as 10% or 0.1, 0% to 10000%"),
         (["--max-error", "nan"], "expected a share"),
-        (["--conf", "spark.executor.cores=x"], "spark.executor.cores = 'x' (--conf)"),
+        (["--recorded-conf", "spark.executor.cores=x"], "spark.executor.cores = 'x' (--recorded-conf)"),
         (["--spark-version", "newest"], "--spark-version newest"),
         (["--set", "spark.my.password=hush", "--set", "spark.my.password=hush"], "spark.my.password: expected once"),
     ],
@@ -267,7 +267,7 @@ def test_what_the_user_knows_better_than_the_log(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", MOVES)
     properties = tmp_path / "real.conf"
     properties.write_text(f"{DA}enabled false\n")
-    answer = asked(log, "--conf", "spark.executor.instances=2", "--properties-file", properties)
+    answer = asked(log, "--recorded-conf", "spark.executor.instances=2", "--recorded-properties-file", properties)
     assert answer.code == 0, answer.err
 
 

@@ -60,7 +60,7 @@ def test_the_row_of_an_application(asked: Any) -> None:
 
 def test_one_bad_log_never_stops_the_rest(asked: Any) -> None:
     logs = ("good-0", "nowhere", "misfit-1", "deadly-1", "endless-1", "nothing-1", "good-1")
-    answer = asked(*logs, "--candidate", f"{MAX}=16", "--json", "--processes", "2")
+    answer = asked(*logs, "--candidate", f"{MAX}=16", "--json", "--jobs", "2")
     found = answer.document
     assert [one["status"] for one in found["applications"]] == [
         "compared", "unreadable", "refused", "unreadable", "unfinished", "refused", "compared",

@@ -75,7 +75,7 @@ def test_a_file_on_the_command_line(command: partial[commands.Answer], tmp_path:
     log = write_log(tmp_path / "log", {**STATIC, "spark.scheduler.mode": "FAIR"})
     file = tmp_path / "fairscheduler.xml"
     file.write_text(POOLS.format(2))
-    rest = ("--seeds", "1") if command is whatif else ("--seeds", "1", "--budget", "3", "--processes", "1")
+    rest = ("--seeds", "1") if command is whatif else ("--seeds", "1", "--budget", "3", "--jobs", "1")
     assert command(log, "--fair-scheduler", file, *rest).code == 0
     file.write_text(POOLS.format("two"))
     answer = command(log, "--fair-scheduler", file, *rest)

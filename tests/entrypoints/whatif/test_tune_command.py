@@ -142,13 +142,17 @@ def test_nothing_is_worth_changing(asked: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("good-0", "--within", "10"), 2, "expected a percentage such as 10%"),
-        (("good-0", "--worth", "-1%"), 2, "expected a percentage such as 2%"),
+        (("good-0", "--within", "10"), 2, "write 1000% if it is meant"),
+        (("good-0", "--worth", "-1%"), 2, "expected a share such as 10% or 0.1"),
         (("good-0", "--price", "core-hour=much"), 2, "core-hour"),
         (("good-0", "--space", "spark.executor.instance=4"), 2, "spark.executor.instance"),
         (("good-0", "--cluster", "nowhere.yaml"), 3, "nowhere.yaml"),
         (("good-0", "--spark-version", "new"), 2, "a version such as 3.5"),
-        (("good-0", "--conf", "spark.executor.cores=x"), 2, "spark.executor.cores = 'x': expected a whole number"),
+        (
+            ("good-0", "--recorded-conf", "spark.executor.cores=x"),
+            2,
+            "spark.executor.cores = 'x': expected a whole number",
+        ),
         (("good-0", "--json", "--report", "-"), 2, "both write to standard output"),
         (("-", "-"), 2, "standard input"),
         (("nowhere", "neither"), 3, "nowhere: there is no such file or folder"),
@@ -179,7 +183,7 @@ def test_on_a_narrow_terminal_nothing_is_lost(asked: Any) -> None:
 @pytest.mark.skipif(not TRUTH.is_dir(), reason="../shared/data is not here")
 def test_real_runs_are_tuned() -> None:
     logs = sorted(TRUTH.glob("w2/D_*/*/log"))
-    answer = invoked(*logs, "--budget", "20", "--seeds", "2", "--json", "--processes", "1")
+    answer = invoked(*logs, "--budget", "20", "--seeds", "2", "--json", "--jobs", "1")
     assert answer.code == 0
     found = answer.document
     assert len(found["runs"]) == len(logs)
@@ -191,5 +195,5 @@ def test_the_report_of_several_logs_has_no_empty_panel(asked: Any, tmp_path: Pat
     file = tmp_path / "report.html"
     assert asked("good-0", "good-1", *SMALL, "--report", file).code == 0
     assert "<h3>Executors over time" not in file.read_text()
-    assert asked("good-0", *SMALL, "--report", file).code == 0
+    assert asked("good-0", *SMALL, "--report", file, "--overwrite").code == 0
     assert "<h3>Executors over time" in file.read_text()

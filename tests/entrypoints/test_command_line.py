@@ -1,0 +1,125 @@
+"""The command line as a whole: help in groups, names of today and of the last release, files that stay, completion."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from podtide.entrypoints.cli import COMMANDS, GROUPS, podtide
+from podtide.entrypoints.common.old_names import OLD_NAMES
+from tests.support.project import PROJECT
+
+DEMO_LOG = next((PROJECT / "demo").glob("eventlog_v2_*"))
+
+
+def command(name: str) -> click.Command:
+    found = podtide.get_command(click.Context(podtide), name)
+    assert found is not None
+    return found
+
+
+def names(name: str) -> set[str]:
+    return {option for parameter in command(name).params for option in (*parameter.opts, *parameter.secondary_opts)}
+
+
+def asked(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(podtide, [str(one) for one in arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_help_lists_every_command_once_in_its_group() -> None:
+    shown = asked("--help")[1]
+    for group, members in GROUPS.items():
+        section = shown.split(f"\n{group}:\n")[1].split("\n\n")[0]
+        assert [line.split()[0] for line in section.splitlines()] == list(members)
+    assert sum(map(len, GROUPS.values())) == len(COMMANDS)
+
+
+@pytest.mark.parametrize("name", ["run", "pod", "whatif", "tune", "fleet", "watch"])
+def test_options_for_experts_stand_apart(name: str) -> None:
+    usual, expert = asked(name, "--help")[1].split("\nExpert options:\n")
+    assert "--help" in usual
+    assert {"run": "--lease", "pod": "--local-dir-id", "fleet": "--spark-conf", "watch": "--spark-conf"}.get(
+        name, "--recorded-conf"
+    ) in expert
+
+
+@pytest.mark.parametrize(("name", "old"), [(name, old) for name, pairs in OLD_NAMES.items() for old in pairs])
+def test_an_old_name_stands_for_an_option_of_today(name: str, old: str) -> None:
+    assert OLD_NAMES[name][old] in names(name)
+    assert old not in names(name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "warned"),
+    [
+        (("simulate", "--targets", "0:1", "--until=20s"), ["--targets is now --schedule", "--until is now --duration"]),
+        (("simulate", "--schedule", "0:1", "--duration", "20s"), []),
+        (("pod", "--conf", "spark.kubernetes.container.image=i", "--driver", "d", "--driver-uid", "u"),
+         ["--driver is now --driver-pod"]),
+        (("pod", "--conf", "spark.kubernetes.container.image=i", "--driver-pod", "d", "--driver-uid", "u"), []),
+    ],
+)  # fmt: skip
+def test_an_old_name_works_with_a_warning(arguments: tuple[str, ...], warned: list[str]) -> None:
+    code, out, err = asked(*arguments)
+    assert code == 0
+    assert out
+    assert err.count(" is now ") == len(warned)
+    assert all(one in err for one in warned)
+
+
+def test_an_old_name_behind_the_end_of_options_is_left_alone() -> None:
+    code, _, err = asked("tune", "--", "--processes")
+    assert code == 3
+    assert "is now" not in err
+    assert "--processes" in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("replay", DEMO_LOG, "--decisions"),
+        ("replay", DEMO_LOG, "--spark-log"),
+        ("simulate", "--schedule", "0:1", "--duration", "20s", "--spark-log"),
+        ("simulate", "--schedule", "0:1", "--duration", "20s", "--record"),
+        ("whatif", DEMO_LOG, "--static", "2", "--seeds", "1", "--report"),
+        ("tune", DEMO_LOG, "--budget", "1", "--seeds", "1", "--report"),
+        ("compare", DEMO_LOG, DEMO_LOG, "--report"),
+    ],
+    ids=lambda arguments: f"{arguments[0]} {arguments[-1]}",
+)
+def test_a_file_is_replaced_only_where_that_is_asked_for(tmp_path: Path, arguments: tuple[object, ...]) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("as it was")
+    code, _, err = asked(*arguments, kept)
+    assert code == 2
+    assert "--overwrite" in err
+    assert kept.read_text() == "as it was"
+    assert asked(*arguments, kept, "--overwrite")[0] == 0
+    assert kept.read_text() != "as it was"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_script_asks_podtide(shell: str) -> None:
+    code, out, _ = asked("completion", shell)
+    assert code == 0
+    assert f"_PODTIDE_COMPLETE={shell}_complete" in out
+
+
+def test_the_shell_is_answered_with_commands_and_options(tmp_path: Path) -> None:
+    def completed(words: str, place: int) -> list[str]:
+        answer = subprocess.run(
+            [sys.executable, "-m", "podtide"],
+            env={"_PODTIDE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(place),
+                 "PYTHONPATH": ":".join(sys.path)},
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return [line.partition(",")[2] for line in answer.stdout.splitlines()]
+
+    assert completed("podtide whatif --rec", 2) == ["--recorded-conf", "--recorded-properties-file"]
+    assert completed("podtide s", 1) == ["serve", "simulate", "stop", "stage"]
