@@ -95,7 +95,7 @@ def test_a_cluster_that_does_not_answer_ends_it_with_4(
         (("--root", "/nobody/has/this"), 3, "/nobody/has/this cannot be read: No such file or directory"),
         (("--root", "/"), 3, "not the root of all"),
         (("--root", "/tmp", "--namespace", "No One"), 2, "is no namespace"),
-        (("--root", "/tmp", "--every", "0s"), 2, "--every is longer than 0s"),
+        (("--root", "/tmp", "--every", "0s"), 2, "expected 1ms to 1d"),
         (("--root", "/tmp", "--kubeconfig", "/nobody/has/this"), 4, ""),
     ],
 )
