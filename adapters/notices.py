@@ -46,6 +46,8 @@ class Topic(Enum):
     DRIVER_UNREACHABLE = "driver unreachable"
     DRIVER_BACK = "driver back"
     DIFFERENCE = "difference"
+    STALL = "stall"
+    STALL_ENDED = "stall ended"
     INPUT_REFUSED = "input refused"
     LEFT_BEHIND = "left behind"
     CLEANED_UP = "cleaned up"

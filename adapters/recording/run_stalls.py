@@ -9,7 +9,7 @@ it lasts for days.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from podtide.domain.base.units import Millis
@@ -29,10 +29,11 @@ ENDED_MAX: Final = 100
 
 
 class RunStalls:
-    """Which stalls a run had and has. ``config.start``: when it began."""
+    """Which stalls a run had and has. ``config.start``: when it began; ``listener``: told of each that begins or ends."""
 
-    def __init__(self, config: StallConfig) -> None:
+    def __init__(self, config: StallConfig, listener: Callable[[StallNews], None] = lambda _news: None) -> None:
         self.config = config
+        self._listener = listener
         self.state = StallState()
         self.ended: list[Stall] = []
         self.began: Counter[StallCause] = Counter()
@@ -53,17 +54,26 @@ class RunStalls:
         """Facts that came of something else than listener events."""
         self._keep(watching.watch(self.state, tuple(facts), self.config, now))
 
-    def due(self, now: Millis) -> bool:
-        """Whether a look could find anything, or be needed: nothing has ended well for a while, or something lasts."""
+    def due(self, now: Millis, *, tasks_known: bool = True) -> bool:
+        """Whether a look could find anything, or be needed: nothing has ended well for a while, or something lasts.
+
+        ``tasks_known``: whether successes are heard of at all.
+        """
         if now - self._looked_at < LOOK_MS:
             return False
-        return now - self._successes.last >= LEAST_MS or self._successes.several or bool(self.state.open)
+        return (
+            not tasks_known
+            or now - self._successes.last >= LEAST_MS
+            or self._successes.several
+            or bool(self.state.open)
+        )
 
     def look(self, moments: Sequence[ProfileMoment], now: Millis) -> None:
         """Judge how things stood from the last event until ``now``."""
         self._looked_at = now
         moment = StallMoment(now, min(self._heard_at, now), tuple(moments))
-        if self.state.open or any(one.waits for one in moments) or self.state.short_since:
+        state = self.state
+        if state.open or state.deaths or state.short_since or any(one.waits for one in moments):
             self.tell((*self._successes.facts(), moment), now)
 
     def look_at_kept(self, scaling: ScalingState, now: Millis, *, last: bool = False) -> None:
@@ -82,6 +92,7 @@ class RunStalls:
         self.state = step.state
         for news in step.commands:
             self._take(news)
+            self._listener(news)
 
     def _take(self, news: StallNews) -> None:
         stall = news.stall

@@ -1,8 +1,8 @@
 """What the watch over stalls is told: facts that the replay of a log and a live run can both give.
 
-Five things happen (``StallInput``): tasks of a profile end well, a stage comes or completes, an executor comes or goes,
-the API server refuses a pod. A ``StallMoment`` is how things stood for a while; it is only needed when nothing has moved for
-some time, so that a run that moves costs nothing but its successes.
+What happens (``StallInput``): tasks of a profile end well, a stage comes or completes, an executor comes or goes, the API
+server refuses a pod or makes one. A ``StallMoment`` is how things stood for a while; it is only needed when nothing has
+moved for some time, so that a run that moves costs nothing but its successes.
 """
 
 from __future__ import annotations
@@ -52,6 +52,12 @@ class PodRefused(NamedTuple):
     message: str
 
 
+class PodMade(NamedTuple):
+    """The API server created a pod: what it refused before is no reason any more."""
+
+    at: Millis
+
+
 class ProfileMoment(NamedTuple):
     """One resource profile for a while.
 
@@ -84,6 +90,11 @@ class ProfileMoment(NamedTuple):
     def waits(self) -> bool:
         """Whether work waits for executors."""
         return self.pending > 0 if self.tasks_known else self.missing > 0
+
+    @property
+    def works(self) -> bool:
+        """Whether anything of it runs; where no tasks are seen, an executor that is there stands for tasks that run."""
+        return self.running > 0 if self.tasks_known else self.executors > 0
 
     @property
     def missing(self) -> int:
@@ -120,7 +131,15 @@ class KeptMoment(NamedTuple):
 
 
 StallInput: TypeAlias = (
-    TasksDone | StageSubmitted | StageCompleted | ExecutorCame | ExecutorWent | PodRefused | StallMoment | KeptMoment
+    TasksDone
+    | StageSubmitted
+    | StageCompleted
+    | ExecutorCame
+    | ExecutorWent
+    | PodRefused
+    | PodMade
+    | StallMoment
+    | KeptMoment
 )
 """All that the watch hears of, in order of ``at``."""
 

@@ -1,13 +1,13 @@
 """Facts about stalls, read off the states of an application: what ended well since, and how things stand.
 
 ``Successes`` goes over every event of a run, so it keeps to what it needs: the time of the last success of each profile.
-``profile_moments`` is asked only when nothing has moved for a while; it costs the stage attempts and the profiles. What pods
-tell besides is ``stalls.pods``.
+``profile_moments`` is asked only when nothing has moved for a while; it costs the stage attempts and the profiles.
+``target_moments`` stands in where no tasks are seen. What pods tell besides is ``stalls.pods``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from podtide.domain.recorded.application import Leave
 from podtide.domain.recorded.executors import leave_of
 from podtide.domain.scaling.load import Load
 from podtide.domain.scaling.state import ScalingState
-from podtide.domain.stalls.causes import ROWS, StallCause
+from podtide.domain.stalls.causes import LEAST_MS, ROWS, StallCause
 from podtide.domain.stalls.facts import (
     NAMED_MAX,
     ExecutorCame,
@@ -37,6 +37,8 @@ from podtide.domain.stalls.facts import (
     StallInput,
     TasksDone,
 )
+from podtide.domain.stalls.rules import DEATHS_MIN
+from podtide.domain.stalls.stalls import StallState
 
 REASON_MAX: Final = 200
 
@@ -128,6 +130,23 @@ def profile_moments(load: Load, scaling: ScalingState, config: ScalingConfig, *,
                 config.executors_max if dynamic else executors or None,
             )
         )
+    return found
+
+
+def target_moments(
+    targets: Iterable[tuple[ProfileId, int]], there: Mapping[ProfileId, int], state: StallState, now: Millis
+) -> list[ProfileMoment]:
+    """The profiles where no tasks are seen: a target above the executors stands for tasks that wait.
+
+    ``there``: executors by profile. Once executors of a profile die one after the other, a new one counts when it has lived
+    for ``LEAST_MS``.
+    """
+    found = []
+    for profile, target in targets:
+        died, executors = state.deaths.get(profile), there.get(profile, 0)
+        if died is not None and died.number >= DEATHS_MIN:
+            executors -= sum(one == profile and now - born < LEAST_MS for born, one in state.born.values())
+        found.append(ProfileMoment(profile, executors=max(0, executors), target=target, tasks_known=False))
     return found
 
 

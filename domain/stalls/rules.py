@@ -78,7 +78,7 @@ def _unschedulable(one: ProfileMoment, _since: Since) -> StallVerdict | None:
     if not one.unschedulable:
         return None
     facts = {"unschedulable_task_sets": one.unschedulable, **_targets(one)}
-    return StallVerdict(StallCause.UNSCHEDULABLE, facts, blocked=not one.running)
+    return StallVerdict(StallCause.UNSCHEDULABLE, facts, blocked=not one.works)
 
 
 def _executors_die(one: ProfileMoment, since: Since) -> StallVerdict | None:
@@ -95,47 +95,45 @@ def _ghost(one: ProfileMoment, since: Since) -> StallVerdict | None:
         return None
     if one.ghosts:
         facts = {"ghosts": len(one.ghosts), "certain": 1, **_targets(one)}
-        return StallVerdict(StallCause.GHOST, facts, one.ghosts[:NAMED_MAX], blocked=not one.running)
+        return StallVerdict(StallCause.GHOST, facts, one.ghosts[:NAMED_MAX], blocked=not one.works)
     if one.missing > len(since.short_lived):
         return None
     facts = {"ghosts": len(since.short_lived), "certain": 0, **_targets(one)}
-    return StallVerdict(StallCause.GHOST, facts, since.short_lived[-NAMED_MAX:], blocked=not one.running)
+    return StallVerdict(StallCause.GHOST, facts, since.short_lived[-NAMED_MAX:], blocked=not one.works)
 
 
 def _quota(one: ProfileMoment, since: Since) -> StallVerdict | None:
     if since.refused is None or not one.missing or one.free:
         return None
     facts = {"refusals": since.refusals, "message": since.refused.message, **_targets(one)}
-    return StallVerdict(StallCause.QUOTA, facts, blocked=not one.running)
+    return StallVerdict(StallCause.QUOTA, facts, blocked=not one.works)
 
 
 def _nodes(one: ProfileMoment, _since: Since) -> StallVerdict | None:
     if not one.pods_waiting or one.free:
         return None
-    return StallVerdict(
-        StallCause.NODES, {"pods": one.pods_waiting, **_targets(one)}, one.pods, blocked=not one.running
-    )
+    return StallVerdict(StallCause.NODES, {"pods": one.pods_waiting, **_targets(one)}, one.pods, blocked=not one.works)
 
 
 def _driver(one: ProfileMoment, _since: Since) -> StallVerdict | None:
     if not one.free or not one.tasks_known:
         return None
-    return StallVerdict(StallCause.DRIVER, {"free_executors": one.free, **_targets(one)}, blocked=not one.running)
+    return StallVerdict(StallCause.DRIVER, {"free_executors": one.free, **_targets(one)}, blocked=not one.works)
 
 
 def _maximum(one: ProfileMoment, _since: Since) -> StallVerdict | None:
     """As many executors as may be are there and at work: a limit. Ids that ran out: a stall, as nothing can come."""
     if one.ids_over and one.missing:
-        return StallVerdict(StallCause.MAXIMUM, _targets(one), blocked=not one.running)
+        return StallVerdict(StallCause.MAXIMUM, _targets(one), blocked=not one.works)
     if one.maximum is None or one.executors < one.maximum:
         return None
-    return StallVerdict(StallCause.MAXIMUM, _targets(one), blocked=not one.running)
+    return StallVerdict(StallCause.MAXIMUM, _targets(one), blocked=not one.works)
 
 
 def _not_coming(one: ProfileMoment, _since: Since) -> StallVerdict | None:
     if not one.missing and (one.target is not None or one.executors):
         return None
-    return StallVerdict(StallCause.NOT_COMING, _targets(one), blocked=not one.running)
+    return StallVerdict(StallCause.NOT_COMING, _targets(one), blocked=not one.works)
 
 
 def _not_asked(one: ProfileMoment, _since: Since) -> StallVerdict | None:
@@ -153,7 +151,7 @@ def _targets(one: ProfileMoment) -> dict[str, Fact]:
     """The numbers that every verdict has."""
     facts: dict[str, Fact] = {
         "waiting_tasks": one.pending if one.tasks_known else None,
-        "running_tasks": one.running,
+        "running_tasks": one.running if one.tasks_known else None,
         "executors": one.executors,
         "target": one.target,
         "maximum": one.maximum,

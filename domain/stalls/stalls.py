@@ -26,6 +26,7 @@ from podtide.domain.stalls.facts import (
     ExecutorCame,
     ExecutorWent,
     KeptMoment,
+    PodMade,
     PodRefused,
     ProfileMoment,
     StallConfig,
@@ -118,6 +119,8 @@ def watch(
                 state = _went(state, fact, config)
             case PodRefused():
                 state = state._replace(refused=fact, refusals=state.refusals + 1)
+            case PodMade():
+                state = state._replace(refused=None, refusals=0)
             case StallMoment():
                 state = _judged(state, fact, config, news)
             case KeptMoment():
@@ -179,16 +182,19 @@ def _went(state: StallState, went: ExecutorWent, config: StallConfig) -> StallSt
 
 
 def _judged(state: StallState, moment: StallMoment, config: StallConfig, news: list[StallNews]) -> StallState:
-    opened, short_since = state.open, state.short_since
+    opened, short_since, deaths = state.open, state.short_since, state.deaths
     there = {one.profile for one in moment.profiles if one.waits}
     for profile in [profile for profile in opened if profile not in there]:
         opened = _closed(opened, profile, moment.since, moment.at, news)
     for profile in [profile for profile in short_since if profile not in there]:
         short_since = short_since.remove(profile)
     for one in moment.profiles:
-        if not one.waits:
-            continue
         profile = one.profile
+        if not one.waits:
+            died = deaths.get(profile)
+            if not one.tasks_known and died is not None and moment.at - died.at > LEAST_MS:
+                deaths = deaths.remove(profile)  # where no tasks are seen, executors that stay are the success
+            continue
         if not one.tasks_known and profile not in short_since:
             short_since = short_since.set(profile, moment.since)
         stalled = _stall(state, one, short_since, moment.at, config)
@@ -205,7 +211,7 @@ def _judged(state: StallState, moment: StallMoment, config: StallConfig, news: l
             stalled = stalled._replace(since=max(before.since, moment.since))
             opened = opened.set(profile, stalled)
             news.append(StallNews(moment.at, Phase.BEGAN, stalled))
-    return state._replace(open=opened, short_since=short_since)
+    return state._replace(open=opened, short_since=short_since, deaths=deaths)
 
 
 def _stall(

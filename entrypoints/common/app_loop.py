@@ -7,7 +7,7 @@ one, a summary counted by another.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from podtide.domain import engine
@@ -53,14 +53,21 @@ class AppLoop:
     """One application under way. ``now``: up to when it has been decided."""
 
     def __init__(
-        self, config: EngineConfig, now: Millis, environment: Environment, observers: Sequence[Observer] = ()
+        self,
+        config: EngineConfig,
+        now: Millis,
+        environment: Environment,
+        observers: Sequence[Observer] = (),
+        passed: Callable[[Millis], None] = lambda _now: None,
     ) -> None:
-        """Nothing happens before ``launch``."""
+        """Nothing happens before ``launch``. ``passed``: told up to when nothing happened, before each step and where
+        time passes without one; ``state`` is then still how things stood."""
         self.config = config
         self.now = now
         self.steps = 0
         self._surroundings = environment
         self._observers = tuple(observers)
+        self._passed = passed
         self._state: EngineState | None = None
 
     @property
@@ -85,7 +92,7 @@ class AppLoop:
 
     def take(self, stimuli: Sequence[AnyStimulus], now: Millis) -> None:
         """Take one step. Time never goes back: ``now`` before the last step (somebody set the clock) is the last step's."""
-        self.now = max(self.now, now)
+        self._pass(now)
         self._adopt(stimuli, engine.advance(self.state, stimuli, self.config, self.now))
 
     def run(self, end: Millis) -> None:
@@ -99,7 +106,7 @@ class AppLoop:
             now, stimuli = self._surroundings.wait(min(due, end))
             if not stimuli and (now == NEVER or now >= end):
                 if end != NEVER:
-                    self.now = max(self.now, end)
+                    self._pass(end)
                 return
             at_once = at_once + 1 if now <= self.now else 0
             if at_once > STEPS_AT_ONCE_MAX:
@@ -109,7 +116,11 @@ class AppLoop:
             elif due <= now:
                 self.take((Wake(now),), now)
             else:
-                self.now = max(self.now, now)
+                self._pass(now)
+
+    def _pass(self, now: Millis) -> None:
+        self.now = max(self.now, now)
+        self._passed(self.now)
 
     def _adopt(self, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         self._state = taken.state

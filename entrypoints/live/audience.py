@@ -18,7 +18,9 @@ from podtide.adapters.views.live.log_lines import LiveLines, status_words
 from podtide.adapters.views.live.metrics import LiveMetrics, MetricsMissing
 from podtide.adapters.views.live.terminal import LiveTerminal
 from podtide.adapters.views.live.tracker import LiveTracker
+from podtide.adapters.views.stalls import stall_notice
 from podtide.domain.conf.redaction import Redaction
+from podtide.domain.stalls.stalls import StallNews
 from podtide.entrypoints.common.app_loop import Observer
 from podtide.entrypoints.common.output import Misused, refused_as, silence
 from podtide.entrypoints.live.options import RunOptions
@@ -41,6 +43,10 @@ class Audience:
     def say(self, level: Level, topic: Topic, text: str) -> None:
         """Pass a notice without numbers to everybody."""
         self.notify(Notice(self.clock.now(), level, topic, text))
+
+    def stalled(self, news: StallNews) -> None:
+        """Tell everybody that a stall began or ended."""
+        self.notify(stall_notice(news))
 
     def say_status(self) -> None:
         """Pass the present figures to everybody."""

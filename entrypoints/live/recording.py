@@ -8,7 +8,7 @@ the old one under another name.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,6 +17,7 @@ from pyrsistent import pmap
 
 from podtide.adapters.driver.target_sources import ScheduleSource
 from podtide.adapters.notices import Level, Topic
+from podtide.adapters.recording.app_stalls import AppStalls
 from podtide.adapters.recording.header import RecordingError, RecordingHeader, header_of
 from podtide.adapters.recording.reader import Recording
 from podtide.adapters.recording.recorder import Recorder
@@ -64,21 +65,26 @@ def recorded_initial(options: RunOptions) -> int | None:
 def begin(system: LiveSystem, policies: Policies, resources: ExitStack) -> Begun:
     """The loop of a run, recorded where that was asked for. Raises RecordingError, NotTheSame."""
     options, settings, now = system.options, system.settings, system.clock.now()
-    observers: list[Observer] = list(system.audience.observers)
+    driver = system.driver
+    blind = (lambda: False) if driver is None else (lambda: driver.blind)
+    stalls = AppStalls(settings.config, now, system.audience.stalled, blind)
+    system.audience.tracker.ask_for_stalls(stalls.stalls, stalls.alarms)
+    observers: list[Observer] = [*system.audience.observers, stalls]
     if system.driver is not None and settings.config.kubernetes.roll is not None:
         observers.append(SummaryObserver(settings.config.kubernetes, system.driver.sensor, system.inbox.hear))
     if options.record is None:
-        return Begun(AppLoop(settings.config, now, system.environment, observers))
+        return Begun(AppLoop(settings.config, now, system.environment, observers, stalls.passed))
     header = header_of(options.app_id, settings.conf, now, "live", policies=policies)
     if system.survivors is not None and goes_on(options):
-        begun = _resumed(system, system.survivors, options.record, header, observers, resources)
+        begun = _resumed(system, system.survivors, options.record, header, observers, stalls.passed, resources)
         if begun is not None:
             return begun
     place = Path(options.record)
     if place.exists() and not options.overwrite:
         _set_aside(place, system)
     writer = resources.enter_context(_whole(RecordingWriter(options.record, header, overwrite=True)))
-    return Begun(AppLoop(settings.config, now, system.environment, [Recorder(writer), *observers]))
+    every = [Recorder(writer), *observers]
+    return Begun(AppLoop(settings.config, now, system.environment, every, stalls.passed))
 
 
 def _resumed(
@@ -87,6 +93,7 @@ def _resumed(
     path: str,
     header: RecordingHeader,
     observers: Sequence[Observer],
+    passed: Callable[[Millis], None],
     resources: ExitStack,
 ) -> Begun | None:
     """Go on with the recording of a run that was killed, or ended; None if it holds nothing."""
@@ -99,7 +106,7 @@ def _resumed(
         survivors.headless.state = headless.begin()  # what it heard belongs to a life that is over
         return None
     writer = resources.enter_context(_whole(earlier.writer))
-    loop = AppLoop(system.settings.config, earlier.now, system.environment, [Recorder(writer), *observers])
+    loop = AppLoop(system.settings.config, earlier.now, system.environment, [Recorder(writer), *observers], passed)
     loop.resume(earlier.state, earlier.now, earlier.steps)
     text = f"gone on with {path}: {earlier.steps} steps, {len(earlier.open)} calls open"
     system.audience.say(Level.INFO, Topic.STARTED, text)

@@ -9,7 +9,7 @@ have to say there is heard in one step, the driver's first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -174,15 +174,21 @@ class Setup:
 class Simulation:
     """One simulation under way."""
 
-    def __init__(self, setup: Setup, script: Script, observers: Sequence[Observer] = ()) -> None:
-        """Nothing happens before ``run``."""
+    def __init__(
+        self,
+        setup: Setup,
+        script: Script,
+        observers: Sequence[Observer] = (),
+        passed: Callable[[Millis], None] = lambda _now: None,
+    ) -> None:
+        """Nothing happens before ``run``. ``passed``: as of ``AppLoop``."""
         self.setup = setup
         kubernetes = setup.config.kubernetes
         world = begun(setup)
         status = None if kubernetes.roll is None or setup.config.yarn is not None else StatusStore(setup.config)
         self.environment = FakeEnvironment(world, script, status)
         seeing = (*observers, status) if status is not None else tuple(observers)
-        self.loop = AppLoop(setup.config, setup.start, self.environment, seeing)
+        self.loop = AppLoop(setup.config, setup.start, self.environment, seeing, passed)
         self.out_of_patience = False
 
     def run(self) -> Millis:

@@ -32,6 +32,7 @@ from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.recording.records.commands import command_record
 from podtide.adapters.recording.records.decisions import report_record
 from podtide.adapters.recording.records.jsonl import encoded
+from podtide.adapters.recording.run_stalls import stall_document
 from podtide.adapters.text.format import lasting
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.redactor import Redactor
@@ -39,6 +40,7 @@ from podtide.adapters.text.safe import cause, escaped
 from podtide.adapters.views.live import events
 from podtide.adapters.views.live.status import REQUESTED, LiveSnapshot, alarms
 from podtide.adapters.views.live.tracker import LiveTracker
+from podtide.adapters.views.stalls import stall_line
 from podtide.adapters.views.timeline.decisions import bound_words
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.redaction import Redaction
@@ -359,8 +361,9 @@ def _essence(snapshot: LiveSnapshot) -> object:
     """What must be different for another status line: calls that come by the clock, and time, are not enough."""
     held = tuple((hold.bound, hold.profile, hold.number) for hold in snapshot.held)
     stands = (snapshot.stage, snapshot.watch, snapshot.lease, snapshot.driver, snapshot.unreachable_since is None)
+    stalls = tuple((one.cause, one.profile, one.blocked) for one in snapshot.stalls)
     counts = (snapshot.differences, snapshot.calls.failed, snapshot.watch_breaks, sum(snapshot.threw.values()))
-    return snapshot.total, held, stands, counts
+    return snapshot.total, held, stands, counts, stalls
 
 
 def status_words(snapshot: LiveSnapshot) -> list[str]:
@@ -380,6 +383,7 @@ def status_words(snapshot: LiveSnapshot) -> list[str]:
         parts.append(
             f"{'keeps' if hold.keeps else 'holds back'} {hold.number:,}: {bound_words(hold.bound)} for {since}"
         )
+    parts += [stall_line(stall, snapshot.at) for stall in snapshot.stalls if not stall.blocked]
     parts.append(f"calls {calls.calls:,}" + (f", {calls.failed:,} failed" if calls.failed else ""))
     if snapshot.seen_ms is not None:
         parts.append(f"seen {lasting(snapshot.seen_ms)} ago")
@@ -417,5 +421,6 @@ def status_record(snapshot: LiveSnapshot) -> dict[str, Any]:
         "lease": snapshot.lease.value,
         "steps": snapshot.steps,
         "differences": snapshot.differences,
+        "stalls": [stall_document(stall) for stall in snapshot.stalls],
         "wrong": alarms(snapshot),
     }  # fmt: skip

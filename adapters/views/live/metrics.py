@@ -17,7 +17,8 @@ from typing import Any, Final, NamedTuple
 
 from podtide.adapters.views.live.api_calls import Histogram
 from podtide.adapters.views.live.status import STATE_NAMES, Lease, LiveSnapshot, ProfileFigures, WatchHealth
-from podtide.domain.base.units import DEFAULT_PROFILE
+from podtide.domain.base.units import DEFAULT_PROFILE, Millis
+from podtide.domain.stalls.causes import StallCause
 
 OTHER: Final = "other"
 
@@ -63,6 +64,11 @@ METRICS: Final = (
     Family("podtide_lease_held", GAUGE, (), "Whether this instance may write; only of a run that acts."),
     Family("podtide_driver_reachable", GAUGE, (), "Whether the Spark driver answers; only where it is asked."),
     Family("podtide_differences_total", COUNTER, (), "Decisions that differ from Spark's; only of a shadow."),
+    Family(
+        "podtide_stall_seconds", GAUGE, ("cause", "profile", "kind"),
+        "For how long tasks have waited and nothing has moved; kind limit: tasks run, and others wait for a limit.",
+    ),
+    Family("podtide_stalls_total", COUNTER, ("cause",), "Stalls that began, limits left out."),
     Family("podtide_news_total", COUNTER, ("topic",), "News by topic."),
 )  # fmt: skip
 """Everything that is exported, in this order."""
@@ -117,6 +123,14 @@ def samples(snapshot: LiveSnapshot) -> dict[str, list[Sample]]:
     put("podtide_lease_held", snapshot.lease is Lease.HELD if snapshot.acting else None)
     put("podtide_driver_reachable", snapshot.driver)
     put("podtide_differences_total", None if snapshot.acting else snapshot.differences)
+    stalled: dict[tuple[str, str, str], Millis] = {}
+    for stall in snapshot.stalls:
+        key = (stall.cause.value, _label(stall.profile), "stall" if stall.blocked else "limit")
+        stalled[key] = max(stalled.get(key, 0), snapshot.at - stall.since)
+    for labels, lasts_ms in sorted(stalled.items()):
+        put("podtide_stall_seconds", lasts_ms / 1000, *labels)
+    for why in StallCause:  # with zeros: the first one is an increase, too
+        put("podtide_stalls_total", snapshot.stall_alarms.get(why.value, 0), why.value)
     for topic, number in sorted(snapshot.notice_counts.items()):
         put("podtide_news_total", number, topic)
     return found

@@ -16,8 +16,10 @@ from podtide.adapters.notices import Level, Topic
 from podtide.adapters.text.format import lasting
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.live.api_calls import CallFigures, Histogram
+from podtide.adapters.views.stalls import stall_line
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol.pods import PodState
+from podtide.domain.stalls.stalls import Stall
 
 ACT: Final = "act"
 SHADOW: Final = "shadow"
@@ -188,6 +190,8 @@ class LiveSnapshot:
     lease_late_at: Millis | None = None
     driver: bool | None = None
     differences: int = 0
+    stalls: tuple[Stall, ...] = ()
+    stall_alarms: Mapping[str, int] = field(default_factory=dict)
     steps: int = 0
     step_seconds: Histogram = field(default_factory=lambda: Histogram((), (0,), 0.0))
     step_last_s: float | None = None
@@ -248,6 +252,7 @@ def alarms(snapshot: LiveSnapshot) -> list[str]:
         found.append(f"the watch is broken, for {_since(snapshot, snapshot.watch_since)}")
     if snapshot.about.driver and snapshot.driver is False:
         found.append("the driver does not answer")
+    found += [stall_line(stall, snapshot.at) for stall in snapshot.stalls if stall.blocked]
     if snapshot.throttled_at is not None and snapshot.at - snapshot.throttled_at < RECENT_MS:
         found.append(f"the API server throttles us, {ago(snapshot.at - snapshot.throttled_at)}")
     if snapshot.lease_late_at is not None and snapshot.at - snapshot.lease_late_at < RECENT_MS:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -40,6 +40,7 @@ from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.commands import ScheduleThrew, Step
 from podtide.domain.protocol.executor_stimuli import Stopping
 from podtide.domain.protocol.reasons import Held, Threw
+from podtide.domain.stalls.stalls import Stall
 
 DECISIONS_KEPT: Final = 60
 """Lines of decisions that are kept."""
@@ -98,6 +99,8 @@ class LiveTracker:
         self._calls = Calls(clock)
         self._seen_at: float | None = None
         self._last_heard: Callable[[], float | None] = lambda: None
+        self._stalls: Callable[[], tuple[Stall, ...]] = tuple
+        self._stall_alarms: Callable[[], Mapping[str, int]] = dict
         self._standing = status.LiveSnapshot(
             at=start, change=0, started=start, about=about, watch_since=start,
             lease_since=start, driver=True if about.driver else None,
@@ -172,6 +175,10 @@ class LiveTracker:
         """Who knows when a list, an event or a bookmark last came, in the clock's monotonic seconds (the sensor)."""
         self._last_heard = last_heard
 
+    def ask_for_stalls(self, stalls: Callable[[], tuple[Stall, ...]], alarms: Callable[[], Mapping[str, int]]) -> None:
+        """Who knows which stalls last, and how many alarms began of each cause. Asked from any thread."""
+        self._stalls, self._stall_alarms = stalls, alarms
+
     def ending(self) -> None:
         """The run ends: from now on its loop may stand still."""
         with self._lock:
@@ -215,6 +222,8 @@ class LiveTracker:
                 steps=self._steps,
                 step_seconds=self._step_seconds.taken(),
                 step_last_s=self._step_last,
+                stalls=self._stalls(),
+                stall_alarms=self._stall_alarms(),
                 beat_s=None if self._beat_at is None else monotonic - self._beat_at,
                 exit_code=self._exit_code,
             )
