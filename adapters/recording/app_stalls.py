@@ -195,7 +195,7 @@ class AppStalls:
         return [ExecutorWent(now, executor, True, _line(reason.message), profile)]
 
     def _gone(self, executor: ExecutorId, now: Millis, reason: str | None = None) -> list[StallInput]:
-        """``reason``: None where somebody let it go. Where no tasks are seen, one that lived long is taken to have worked."""
+        """``reason``: None where somebody let it go. Where no tasks are seen, one that lived long worked, as it were."""
         profile = self._there.pop(executor)
         born, _ = self.run.state.born.get(executor, (now, profile))
         if not self._config.dynamic and now - born >= LEAST_MS:

@@ -19,6 +19,7 @@ from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.expectation import print_departures, print_sides
 from podtide.adapters.views.simulation import SimulationView
+from podtide.adapters.views.stalls import show_stalls
 from podtide.adapters.views.timeline.decisions import call_words, decided_rows, hold_words, stimulus_words
 from podtide.adapters.views.timeline.kubernetes import PodTimeline
 from podtide.adapters.views.timeline.scaling_rows import SIGNS, TimelineRow
@@ -99,6 +100,8 @@ class RecordingView:
         summary = {**self.document["summary"], "start_ms": self.start, "workload": {}}  # as a simulation has it
         figures = SimulationView(self.page, summary)
         figures.plot()
+        end = self.document["app"]["last_ms"]
+        show_stalls(self.page, self.document["stalls"], self.start, end, self.document["stalls_left_out"])
         if records is None:
             self.timeline(timeline)
         else:

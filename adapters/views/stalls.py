@@ -102,7 +102,7 @@ def show_stalls(page: Page, stalls: Sequence[Mapping[str, Any]], start: Millis, 
     for one in sorted(order[:SHOWN], key=lambda one: one["began_ms"]):
         until = one["ended_ms"]
         span = lasting((end if until is None else until) - one["began_ms"])
-        when = f"{clock(one['began_ms'] - start)}, for {span}{', to the end of the log' if until is None else ''}"
+        when = f"{clock(one['began_ms'] - start)}, for {span}{', to the end' if until is None else ''}"
         name = one["cause"] if one["blocked"] else f"limit: {one['cause']}"
         page.bullet("!" if one["blocked"] else "·", f"{name} at {when}", "bad" if one["blocked"] else "held")
         page.bullet(" ", stall_words(one), "")

@@ -13,11 +13,13 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from podtide.adapters.recording.app_stalls import AppStalls
 from podtide.adapters.recording.codec import decided_record
 from podtide.adapters.recording.header import RecordingError, UnknownPolicy, policy_words
 from podtide.adapters.recording.reader import Recording
 from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
 from podtide.adapters.recording.records.jsonl import RecordSpool
+from podtide.adapters.recording.run_stalls import stall_document
 from podtide.adapters.text.format import count
 from podtide.adapters.views.sparklog.log import SparkLogObserver
 from podtide.adapters.views.stats.kubernetes import KubernetesStats
@@ -123,8 +125,12 @@ class _Run:
         self._observers: list[Observer] = []
         if self.outputs.spark_log is not None:
             self._observers.append(SparkLogObserver(self.outputs.spark_log))
+        self.stalls: AppStalls | None = None
         if not options.check:
             self._observers += [self.stats, self.timeline]
+            if not self.on_yarn:
+                self.stalls = AppStalls(self.terms.settings.config, began)
+                self._observers.append(self.stalls)
         if self.outputs.sinks:
             self._observers.append(_Records(self.outputs.sinks))
 
@@ -132,12 +138,21 @@ class _Run:
         """Decide, then print. Returns the exit code."""
         options, outputs, recording = self.options, self.outputs, self.recording
         remarks = outputs.spark_log is not None
-        rerun = Redecision(recording, self.terms, self._observers, remarks=remarks, stop_at_divergence=options.check)
+        rerun = Redecision(
+            recording,
+            self.terms,
+            self._observers,
+            remarks=remarks,
+            stop_at_divergence=options.check,
+            passed=_nothing if self.stalls is None else self.stalls.passed,
+        )
         with unreadable(), refused_as(Misused, Stuck, prefix="decided under these settings, time stands still: "):
             rerun.run()
             outputs.finish()
         if not rerun.recorded_steps:
             raise UnreadableInput(f"{recording.name}: no step is recorded; there is nothing to decide")
+        if self.stalls is not None:
+            self.stalls.passed(rerun.last)
         self.stats.finish(rerun.last)
         self.timeline.finish(rerun.last)
         outputs.commit()
@@ -197,6 +212,8 @@ class _Run:
             "changed": list(terms.changed),
             "check": rerun.agreement.document(),
             "summary": self.stats.document(),
+            "stalls": [] if self.stalls is None else [stall_document(stall) for stall in self.stalls.run.all()],
+            "stalls_left_out": 0 if self.stalls is None else self.stalls.run.left_out,
             "notes": [*self.given.remarks, *terms.notes, *self._notes(rerun)],
         }
 
@@ -234,6 +251,10 @@ class _Run:
         if self.recording.cut is not None:
             notes.append(f"The recording is {self.recording.cut}.")
         return notes
+
+
+def _nothing(_now: Millis) -> None:
+    """Nobody watches the time."""
 
 
 def _otherwise(policies: Policies) -> dict[str, Any]:

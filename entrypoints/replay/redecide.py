@@ -20,7 +20,7 @@ That says what would be decided given what was seen. What would have become of i
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import cache
 from typing import Any, Final, TypeAlias
@@ -201,7 +201,13 @@ class Redecider:
     """Takes recorded steps one by one, as they are; ``remarks``: whether remarks are wanted, recorded or not."""
 
     def __init__(
-        self, recording: Recording, terms: ReplayTerms, observers: Sequence[Observer] = (), *, remarks: bool = False
+        self,
+        recording: Recording,
+        terms: ReplayTerms,
+        observers: Sequence[Observer] = (),
+        *,
+        remarks: bool = False,
+        passed: Callable[[Millis], None] = lambda _now: None,
     ) -> None:
         self.agreement = Agreement()
         self.past = Past()
@@ -209,6 +215,7 @@ class Redecider:
         self._recording = recording
         self._terms = terms
         self._remarks = remarks
+        self._passed = passed
         self._last = _Last()
         self._observers = (*observers, self._last)
         self._profiles = None if terms.settings.config.yarn is None else KnownProfiles()
@@ -220,7 +227,7 @@ class Redecider:
             if tuple(type(stimulus) for stimulus in step.stimuli) != (Starting,):
                 what = "the first step does not start the application; a recording from its start was expected"
                 raise RecordingError(self._recording.path, what, step.line)
-            self.loop = AppLoop(self._terms.talkative, step.at, self.past, self._observers)
+            self.loop = AppLoop(self._terms.talkative, step.at, self.past, self._observers, self._passed)
             self.loop.launch()
         else:
             self.loop.take(self.stimuli(step), step.at)
@@ -253,8 +260,8 @@ class Redecider:
 class Redecision:
     """One recording decided again; ``run`` to the end, or with ``stop_at_divergence`` to the first difference.
 
-    ``observers`` see every step. Afterwards: ``agreement``, ``steps`` (decided), ``recorded_steps``, ``first`` and ``last``
-    (the recording's times), ``reason`` (why it ends, None if it was cut).
+    ``observers`` see every step, ``passed`` is that of ``AppLoop``. Afterwards: ``agreement``, ``steps`` (decided),
+    ``recorded_steps``, ``first`` and ``last`` (the recording's times), ``reason`` (why it ends, None if it was cut).
     """
 
     def __init__(
@@ -265,13 +272,14 @@ class Redecision:
         *,
         remarks: bool = False,
         stop_at_divergence: bool = False,
+        passed: Callable[[Millis], None] = lambda _now: None,
     ) -> None:
         self.recorded_steps = 0
         self.first: Millis = recording.header.started_at
         self.last: Millis = self.first
         self.reason: str | None = None
         self._recording = recording
-        self._redecider = Redecider(recording, terms, observers, remarks=remarks)
+        self._redecider = Redecider(recording, terms, observers, remarks=remarks, passed=passed)
         self.agreement = self._redecider.agreement
         self._stop = stop_at_divergence
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from podtide.domain.fakes.kubernetes.description import KIND, NodeGroup
 from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, SPARK_POLICIES, split_evenly
 from tests.support import commands
 from tests.support.project import PROJECT
@@ -308,3 +310,14 @@ def test_standard_input_is_a_recording_too(made: dict[str, Path]) -> None:
     assert by_pipe["recording"].pop("name") == "-"
     del by_name["recording"]["name"]
     assert by_pipe == by_name
+
+
+def test_a_recording_tells_since_when_nothing_moved_and_why(tmp_path: Path) -> None:
+    no_room = replace(KIND, groups=(NodeGroup("worker", 0),))
+    path = record(tmp_path / "r.jsonl", wanted((0, 2)), cluster=no_room, seconds=900)
+    (told,) = asked(path, "--json").document["stalls"]
+    assert (told["cause"], told["blocked"], told["facts"]["pods"]) == ("no nodes", True, 2)
+    assert told["began_ms"] - T0 < 5_000
+    words = asked(path).words
+    assert "no nodes at 0:0" in words
+    assert "ask the cluster autoscaler why it adds none" in words

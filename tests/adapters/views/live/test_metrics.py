@@ -17,8 +17,11 @@ from podtide.adapters.kubernetes.api import CallSeen
 from podtide.adapters.notices import Topic
 from podtide.adapters.views.live.metrics import COUNTER, GAUGE, HISTOGRAM, METRICS, LiveMetrics
 from podtide.adapters.views.live.status import About, HeldNow, LiveSnapshot, ProfileFigures, TotalFigures
+from podtide.domain.base.units import DEFAULT_PROFILE
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.reasons import Threw
+from podtide.domain.stalls.causes import StallCause
+from podtide.domain.stalls.stalls import Stall
 from tests.support.engine_play import config
 from tests.support.live_play import ABOUT, START, HandClock, Seen, notice, tracker
 from tests.support.project import PROJECT
@@ -61,6 +64,7 @@ def busy(about: About = ABOUT) -> LiveSnapshot:
     """A run of which everything is known."""
     clock = HandClock()
     told = tracker(clock, about)
+    told.ask_for_stalls(lambda: (Stall(StallCause.DRIVER, DEFAULT_PROFILE, clock.at, True, {}),), dict)
     play = Seen(config(initial=0, allocation={"batch_size": 2}), clock, told)
     play.want(5, 1)
     play.show("Running", 1)
