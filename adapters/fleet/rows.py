@@ -62,6 +62,7 @@ class FleetRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``reason``: why it is not ok, without the log's own name. ``seconds``: wall time that the work took. ``best``: the name
     of the cheapest setting within the time bound, None where none is worth it; ``best_conf``: what to set for it,
     ``best_static`` its count. ``saving_share``: of the cost where there is a price, of the core-hours otherwise.
+    ``saving_least_*``: what nine of ten real runs save at least (``whatif.prediction``).
     ``tasks_*``: what the log has of task starts and ends, those that failed and those that were killed (also a denied
     commit) among the ends.
     ``filled_seconds``: what tasks whose result counted fill of the bill, a slot being its share of its executor.
@@ -110,6 +111,8 @@ class FleetRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     saving_core_hours: float | None = None
     saving_cost: float | None = None
     saving_share: float | None = None
+    saving_least_core_hours: float | None = None
+    saving_least_cost: float | None = None
     memory_spilled_bytes: int | None = None
     memory_losses: int | None = None
     memory_conf: Mapping[str, str] | None = None

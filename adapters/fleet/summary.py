@@ -1,19 +1,19 @@
 """A fleet in figures: totals, where the bill went, what would be saved by what, and what could not be answered.
 
-Rows stream through ``FleetSummary.add``; what is kept does not follow their number. Runs of one application (by its name, as
-nightly jobs have it) are summed in a private temporary database, reasons in a bounded table: reasons are compared
-without their numbers, and shown as first met. Totals are over the rows that are ok, since only those have a bill.
+Rows stream through ``FleetSummary.add``; what is kept in memory does not follow their number. The figures of each run
+are in a private temporary database (``fleet.runs``), reasons in a bounded table: reasons are compared without their
+numbers, and shown as first met. Totals are over the rows that are ok, since only those have a bill.
 """
 
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections import Counter
 from typing import Any, Final, Self
 
 from podtide.adapters.fleet.memory import MemoryTotals
 from podtide.adapters.fleet.rows import FleetRow, RowStatus
+from podtide.adapters.fleet.runs import FleetAction, FleetRuns
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 
 SCHEMA: Final = 1
@@ -40,32 +40,10 @@ TOTALS: Final = (
     "saving_billed_seconds",
     "saving_core_hours",
     "saving_cost",
+    "saving_least_core_hours",
+    "saving_least_cost",
 )
 """Columns that are summed over a fleet."""
-
-_TABLES: Final = """
-CREATE TABLE applications (
-  name TEXT NOT NULL, best TEXT NOT NULL, runs INTEGER NOT NULL, cost REAL NOT NULL, core_hours REAL NOT NULL,
-  saving_cost REAL NOT NULL, saving_core_hours REAL NOT NULL, PRIMARY KEY (name, best)) WITHOUT ROWID;
-"""
-
-_ADD: Final = """
-INSERT INTO applications VALUES (?, ?, 1, ?, ?, ?, ?) ON CONFLICT (name, best) DO UPDATE SET
-  runs = runs + 1, cost = cost + excluded.cost, core_hours = core_hours + excluded.core_hours,
-  saving_cost = saving_cost + excluded.saving_cost, saving_core_hours = saving_core_hours + excluded.saving_core_hours
-"""
-
-_TOP: Final = """
-SELECT name, sum(runs), sum(cost), sum(core_hours), sum(saving_cost), sum(saving_core_hours) FROM applications
-GROUP BY name HAVING sum({by}) > 0 ORDER BY sum({by}) DESC, name LIMIT ?
-"""
-
-_SETTINGS: Final = """
-SELECT best, sum(runs), sum(saving_cost), sum(saving_core_hours) FROM applications
-WHERE best <> '' GROUP BY best ORDER BY sum({by}) DESC, best LIMIT ?
-"""
-
-_OF_ONE: Final = "SELECT best FROM applications WHERE name = ? AND best <> '' ORDER BY {by} DESC, best LIMIT 1"
 
 _NUMBERS: Final = re.compile(r"[+−-]?\d[\d.,:]*")
 
@@ -83,9 +61,7 @@ class FleetSummary:
         self.memory = MemoryTotals()
         self.seconds = 0.0
         self._reasons: dict[tuple[RowStatus, str], tuple[str, int]] = {}
-        self._base = sqlite3.connect("", isolation_level=None)
-        self._base.execute("PRAGMA journal_mode = OFF")
-        self._base.executescript(_TABLES)
+        self.runs = FleetRuns(priced=priced)
 
     def add(self, row: FleetRow) -> None:
         """Count a row."""
@@ -105,34 +81,7 @@ class FleetSummary:
             self.ledger[cause] = self.ledger.get(cause, 0.0) + spent
         for limit, waited in row.waiting.items():
             self.waiting[limit] = self.waiting.get(limit, 0.0) + waited
-        named = row.app_name or row.app_id or row.log
-        figures = (row.cost, row.core_hours, row.saving_cost, row.saving_core_hours)
-        self._base.execute(_ADD, (named, row.best or "", *(value or 0.0 for value in figures)))
-
-    def applications(self, most: int = APPLICATIONS) -> list[dict[str, Any]]:
-        """Those with the largest saving, first."""
-        found = []
-        by = self._by
-        for name, runs, cost, core_hours, saved_cost, saved_hours in self._base.execute(_TOP.format(by=by), (most,)):
-            best = self._base.execute(_OF_ONE.format(by=by), (name,)).fetchone()
-            found.append(
-                {
-                    "name": name, "runs": runs, "cost": round(cost, 6) if self.priced else None,
-                    "core_hours": round(core_hours, 6), "saving_cost": round(saved_cost, 6) if self.priced else None,
-                    "saving_core_hours": round(saved_hours, 6), "best": best[0] if best else None,
-                }
-            )  # fmt: skip
-        return found
-
-    def settings(self, most: int = APPLICATIONS) -> list[dict[str, Any]]:
-        """The settings that are the best of some log, those that save the most first."""
-        return [
-            {
-                "name": name, "logs": runs, "saving_cost": round(cost, 6) if self.priced else None,
-                "saving_core_hours": round(hours, 6),
-            }
-            for name, runs, cost, hours in self._base.execute(_SETTINGS.format(by=self._by), (most,))
-        ]  # fmt: skip
+        self.runs.add(row)
 
     def reasons(self, most: int = REASONS) -> list[dict[str, Any]]:
         """Why rows are not ok, the commonest first."""
@@ -153,15 +102,16 @@ class FleetSummary:
             "ledger": {cause: round(spent, 3) for cause, spent in self.ledger.items()},
             "waiting": {limit: round(waited, 3) for limit, waited in self.waiting.items()},
             "memory": self.memory.document(priced=self.priced),
-            "applications": self.applications(),
-            "settings": self.settings(),
+            "applications": self.runs.savings(APPLICATIONS),
+            "actions": [self._action(one) for one in self.runs.actions(APPLICATIONS)],
+            "settings": self.runs.settings(APPLICATIONS),
             "reasons": self.reasons(),
             "seconds": round(self.seconds, 3),
         }
 
     def close(self) -> None:
         """Forget everything."""
-        self._base.close()
+        self.runs.close()
 
     def __enter__(self) -> Self:
         return self
@@ -169,9 +119,12 @@ class FleetSummary:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def _by(self) -> str:
-        return "saving_cost" if self.priced else "saving_core_hours"
+    @staticmethod
+    def _action(one: FleetAction) -> dict[str, Any]:
+        return {
+            "application": one.name, "setting": one.best, "conf": dict(one.conf), "static": one.static, "runs": one.runs,
+            "of_runs": one.of_runs, "saving": round(one.saving, 6), "saving_least": round(one.least, 6),
+        }  # fmt: skip
 
     def _because(self, status: RowStatus, reason: str) -> None:
         key = status, _NUMBERS.sub("#", reason)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from podtide.adapters.fleet.runs import FREE
 from podtide.adapters.text.format import count, lasting
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import display, escaped
@@ -58,14 +59,18 @@ def _bill(document: Mapping[str, Any], totals: Mapping[str, float]) -> str:
     saved = _saving(document, totals.get("saving_cost"), totals["saving_core_hours"])
     whole = totals.get("cost", totals["core_hours"])
     part = totals.get("saving_cost", totals["saving_core_hours"])
-    return f"{', '.join(parts)}; {saved} could be saved ({_share(part, whole)})"
+    least = totals.get("saving_least_cost", totals["saving_least_core_hours"])
+    sure = _saving(document, totals.get("saving_least_cost"), totals["saving_least_core_hours"])
+    return (
+        f"{', '.join(parts)}; {saved} could be saved ({_share(part, whole)}), {sure} for sure ({_share(least, whole)})"
+    )
 
 
 def _waste(page: Page, document: Mapping[str, Any], billed: float) -> None:
     spent = [(at, cause) for cause, at in document["ledger"].items() if cause != SpendCause.RUNNING.value and at > 0]
     waste = document["totals"]["waste_s"]
     if (free := waste - sum(at for at, _ in spent)) >= FREE_LEAST * billed > 0:
-        spent.append((free, "slots free beside running tasks"))
+        spent.append((free, FREE))
     page.title("where the waste is", f"{_share(waste, billed)} of the bill, slot by slot")
     _bars(page, [(cause, at, billed) for at, cause in sorted(spent, key=lambda one: -one[0])[:CAUSES]])
 

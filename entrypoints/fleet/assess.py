@@ -157,6 +157,7 @@ def _answered(path: str, found: Study, compared: _Compared, options: FleetOption
     whole, least = _measure(base, options.prices), _measure(best, options.prices)
     best_usage = usage_of(best.typical, best.plan.shapes)
     best_cost = None if options.prices is None else best_usage.cost(options.prices)
+    most = best.certainty.executor_seconds.most
     return msgspec.structs.replace(
         row,
         best=shortened(clean(best.variant.name)),
@@ -170,6 +171,8 @@ def _answered(path: str, found: Study, compared: _Compared, options: FleetOption
         saving_core_hours=round(usage.core_hours - best_usage.core_hours, 6),
         saving_cost=None if cost is None or best_cost is None else round(cost - best_cost, 6),
         saving_share=round(1.0 - least / whole, 6),
+        saving_least_core_hours=round(usage.core_hours - most * best_usage.core_hours, 6),
+        saving_least_cost=None if cost is None or best_cost is None else round(cost - most * best_cost, 6),
     )
 
 

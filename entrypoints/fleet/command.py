@@ -24,6 +24,7 @@ from podtide.adapters.fleet.progress import FleetProgress
 from podtide.adapters.fleet.spark_workers import SparkEngineError, SparkWorkers
 from podtide.adapters.fleet.table import TableError, check_table
 from podtide.adapters.process_pool import Work, Workers, WorkersError
+from podtide.adapters.recording.records.decision_file import STDOUT, DecisionFileError
 from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import cause, display, escaped
 from podtide.domain.conf.spark_conf import from_arguments
@@ -45,7 +46,7 @@ from podtide.entrypoints.fleet.run import Answers, Engine, SurveyTally, SurveyTe
 from podtide.entrypoints.fleet.work import SEEDS, WITHIN, Assess, FleetOptions
 from podtide.entrypoints.whatif.command import SEEDS_MAX
 from podtide.entrypoints.whatif.diff_sides import SideError, check
-from podtide.entrypoints.whatif.options import bounded, given_prices, priced, seeded
+from podtide.entrypoints.whatif.options import bounded, check_report, given_prices, priced, reported, seeded
 from podtide.entrypoints.whatif.variants import VariantError, VariantWishes, variants_of
 from podtide.entrypoints.whatif.workers import processors
 
@@ -61,6 +62,7 @@ class FleetRequest:
     terms: SurveyTerms
     plain: bool = False
     as_json: bool = False
+    overwrite: bool = False
 
 
 @click.command(cls=SectionedCommand)
@@ -105,6 +107,7 @@ class FleetRequest:
     is_flag=True,
     help="Print progress as plain lines, also without a terminal.",
 )
+@reported
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 def fleet(logs: tuple[str, ...], out: str, listed: str | None, **given: Any) -> int:
     """A table over many LOGs: what each cost, its waste by cause, and the setting that would save most.
@@ -118,9 +121,8 @@ def fleet(logs: tuple[str, ...], out: str, listed: str | None, **given: Any) -> 
     """
     options = _options(given)
     engine, limits = engine_of(given)
-    request = FleetRequest(
-        logs, listed, SurveyTerms(out, limits, given["fresh"], given["again"]), given["plain"], given["as_json"]
-    )
+    terms = SurveyTerms(out, limits, given["fresh"], given["again"], given["report"])
+    request = FleetRequest(logs, listed, terms, given["plain"], given["as_json"], given["overwrite"])
     return run_fleet(request, options, engine)
 
 
@@ -135,15 +137,18 @@ def run_fleet(request: FleetRequest, options: FleetOptions, engine: Engine, asse
         raise click.UsageError("no LOG is given: expected files, folders, patterns or URLs, or --from FILE")
     if request.listed == LIST and LIST in request.logs:
         raise click.UsageError("--from - and LOG - both read standard input; choose one")
+    if request.terms.report == STDOUT and request.as_json:
+        raise click.UsageError("--json and --report - both write to standard output; choose one.")
     out = request.terms.out
     tally = SurveyTally()
     try:
         with (
-            refused_as(Misused, TableError, JournalError, WorkersError),
+            refused_as(Misused, TableError, JournalError, WorkersError, DecisionFileError),
             refused_as(ClusterRefused, SparkEngineError),
             refused_as(UnreadableInput, LogError, ListError),
         ):
             check_table(out)
+            check_report(request.terms.report, overwrite=request.overwrite)
             with FleetProgress(sys.stderr, plain=request.plain) as progress, _goes_on(tally, out):
                 document = survey(
                     lambda finder: _find(request, finder), options, request.terms, engine, progress, tally, work

@@ -7,7 +7,7 @@ The order of events is what makes an interruption cheap and a table trustworthy:
 3. an engine (processes here, or a Spark cluster) answers the rest in any order; each row is in the journal before the next
    is looked at;
 4. once every log has a row, the rows are read back in the logs' order into the table, which takes its place at once;
-5. only then the journal goes.
+5. so does the report, if one is asked for, and only then the journal goes.
 
 Whatever ends the run between 1 and 5 leaves the journal, and the same command goes on from it.
 """
@@ -33,7 +33,7 @@ from podtide.adapters.fleet.table import open_table
 from podtide.adapters.process_pool import Ended, Work
 from podtide.entrypoints.fleet.work import Assess, FleetOptions, answer, failed, request
 
-SCHEMA: Final = 2
+SCHEMA: Final = 3
 """Changes whenever rows mean something else: rows of another schema are computed again."""
 
 
@@ -58,13 +58,14 @@ class SurveyTerms:
     """How a run goes about it, as opposed to what it asks (``FleetOptions``).
 
     ``limits``: the limits of time and memory, which matter to logs that failed over them; ``fresh``: start over;
-    ``again``: try again what failed or could not be read.
+    ``again``: try again what failed or could not be read; ``report``: the file of a report on it, if one is asked for.
     """
 
     out: str
     limits: tuple[object, ...] = ()
     fresh: bool = False
     again: bool = False
+    report: str | None = None
 
 
 @dataclass(slots=True)
@@ -92,7 +93,7 @@ def survey(
     """Run over a fleet and write its table; the summary as a document, None (and no table) where no log was found.
 
     ``find``: enters what was given, as (number of the argument, log). ``assess`` is found by name in its module by every
-    worker. Raises JournalError, TableError, WorkersError and what ``find`` and the engine raise.
+    worker. Raises JournalError, TableError, WorkersError, DecisionFileError and what ``find`` and the engine raise.
     """
     question = digest(SCHEMA, __version__, options)
     limits = digest(terms.limits)
@@ -117,7 +118,7 @@ def survey(
         with engine(partial(answer, assess, options)) as answers:
             for log, reply in answers.run(_requests(journal, keep)):
                 keep(log, _row(log, reply))
-        return _written(terms.out, journal, options, tally)
+        return _written(terms, journal, options, tally)
 
 
 def _requests(journal: Journal, keep: Callable[[Log, FleetRow], None]) -> Iterator[tuple[Log, bytes]]:
@@ -143,23 +144,25 @@ def _row(log: Log, reply: bytes | Ended) -> FleetRow:
     return msgspec.structs.replace(row, log=shown_place(log.found.place), podtide=__version__)
 
 
-def _written(out: str, journal: Journal, options: FleetOptions, tally: SurveyTally) -> dict[str, Any]:
-    """Write the table in its order and sum it up; then the journal goes."""
+def _written(terms: SurveyTerms, journal: Journal, options: FleetOptions, tally: SurveyTally) -> dict[str, Any]:
+    """Write the table in its order, and the report, and sum them up; then the journal goes. Raises DecisionFileError."""
     prices = options.prices
     with FleetSummary(priced=prices is not None, currency=None if prices is None else prices.currency) as summary:
-        with open_table(out) as table:
+        with open_table(terms.out) as table:
             for row in journal.rows():
                 summary.add(row)
                 if row.status is not RowStatus.SKIPPED:
                     table.put(row)
             table.commit()
+        document = summary.document()
+        document["logs"]["skipped"] += tally.passed_over
+        document |= {
+            "out": terms.out, "podtide": __version__, "duplicates": tally.duplicates, "reused": tally.reused,
+        }  # fmt: skip
+        if terms.report is not None:
+            from podtide.adapters.fleet.page import write  # noqa: PLC0415 - only for those who ask
+
+            write(document, summary.runs, terms.report)
         tally.finished = True
         journal.remove()
-        document = summary.document()
-    logs = document["logs"]
-    logs["skipped"] += tally.passed_over
-    document["out"] = out
-    document["podtide"] = __version__
-    document["duplicates"] = tally.duplicates
-    document["reused"] = tally.reused
     return document

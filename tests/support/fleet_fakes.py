@@ -83,6 +83,8 @@ def fake_assess(path: str, options: FleetOptions) -> FleetRow:
         saving_core_hours=0.25,
         saving_cost=0.75 if options.prices else None,
         saving_share=0.25,
+        saving_least_core_hours=0.2,
+        saving_least_cost=0.6 if options.prices else None,
     )
 
 

@@ -283,6 +283,24 @@ def test_a_list_of_paths_keeps_its_order_and_every_line_has_a_row(tmp_path: Path
     assert rows[2]["reason"] == "there is no such file or folder"
 
 
+def test_a_report_beside_the_table(tmp_path: Path) -> None:
+    logs = fake_logs(tmp_path / "logs", 20)
+    report = tmp_path / "fleet.html"
+    assert run(tmp_path / "out.csv", logs, terms={"report": str(report)}) == 0
+    with pytest.raises(Misused, match="the file exists"):
+        run(tmp_path / "out.csv", logs, terms={"report": str(report)})
+    text = report.read_text()
+    assert "20 runs of 7 applications took 20 core-hours" in text
+    assert 'href="#app-7"' in text
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_a_log_is_read(tmp_path: Path) -> None:
+    logs = fake_logs(tmp_path / "logs", 1)
+    with pytest.raises(Misused, match=r"--report .*a folder that exists"):
+        run(tmp_path / "out.csv", logs, terms={"report": str(tmp_path / "none" / "fleet.html")})
+    assert not list(tmp_path.glob("out.csv*"))
+
+
 def test_the_summary_says_where_the_waste_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     logs = fake_logs(tmp_path / "logs", 20)
     fake_log(logs / "bad-1", "refuse", number=31)
@@ -293,7 +311,7 @@ def test_the_summary_says_where_the_waste_is(tmp_path: Path, capsys: pytest.Capt
     said = capsys.readouterr().out
     assert "20 of 23 logs answered · 2 refused · 1 unreadable" in said.replace("\n", " ")
     assert "60.00 EUR" in said
-    assert "15.00 EUR could be saved (25.0%)" in said.replace("\n", " ")
+    assert "15.00 EUR could be saved (25.0%), 12.00 EUR for sure (20.0%)" in said.replace("\n", " ")
     assert "kept by minimum" in said
     assert "lean" in said
     assert "2 refused, such as: the model does not fit: +31% in run time" in " ".join(said.split())
@@ -306,7 +324,12 @@ def test_the_summary_says_where_the_waste_is(tmp_path: Path, capsys: pytest.Capt
     assert document["waiting"]["start-up"] == 60.0
     assert document["applications"][0] == {
         "name": "job 0", "runs": 3, "cost": 9.0, "core_hours": 3.0, "saving_cost": 2.25, "saving_core_hours": 0.75,
-        "best": "lean",
+        "saving_least": 1.8, "best": "lean",
+    }  # fmt: skip
+    assert document["actions"][0] == {
+        "application": "job 0", "setting": "lean", "static": None, "runs": 3, "of_runs": 3, "saving": 2.25,
+        "saving_least": 1.8,
+        "conf": {"spark.dynamicAllocation.executorIdleTimeout": "15s", "spark.executor.instances": None},
     }  # fmt: skip
     assert document["reasons"][0]["logs"] == 2
 
@@ -362,7 +385,8 @@ def test_eight_times_the_logs_take_no_more_memory(tmp_path: Path) -> None:
     for count in (500, 4_000):
         logs = fake_logs(tmp_path / str(count), count)
         peak = tmp_path / f"{count}.peak"
-        process = program(logs, "--out", tmp_path / f"{count}.csv", "--jobs", "2", FLEET_MEMORY=str(peak))
+        options = ("--jobs", "2", "--report", tmp_path / "fleet.html")
+        process = program(logs, "--out", tmp_path / f"{count}.csv", *options, FLEET_MEMORY=str(peak))
         code, _, err = finished(process)
         assert code == 0, err
         assert len(table(tmp_path / f"{count}.csv")) == count
