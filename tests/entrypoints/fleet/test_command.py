@@ -385,7 +385,7 @@ def test_eight_times_the_logs_take_no_more_memory(tmp_path: Path) -> None:
     for count in (500, 4_000):
         logs = fake_logs(tmp_path / str(count), count)
         peak = tmp_path / f"{count}.peak"
-        options = ("--jobs", "2", "--report", tmp_path / "fleet.html")
+        options = ("--jobs", "2", "--report", tmp_path / f"{count}.html")
         process = program(logs, "--out", tmp_path / f"{count}.csv", *options, FLEET_MEMORY=str(peak))
         code, _, err = finished(process)
         assert code == 0, err
