@@ -21,6 +21,9 @@ HOSTS_HEARD: Final = 4_096
 
 OTHER_HOSTS: Final = "other hosts"
 
+CLAIM_MAX: Final = 2**53
+"""No task has more records, bytes or milliseconds, whatever it claims; sums and ratios of these stay exact enough."""
+
 
 class TaskMetrics(NamedTuple):
     """Of one task, as Spark measures them: milliseconds, but ``cpu`` and ``write`` in nanoseconds; -1: no ``run`` logged."""
@@ -78,10 +81,10 @@ class StageTasks:
 
     def counted(self, task: TaskOf, metrics: TaskMetrics) -> None:
         """A task that counts."""
-        length = task.finish - task.launch
+        length = _claimed(task.finish - task.launch)
         for place, part in enumerate(_parts(length, metrics)):
             self.time[place] += part
-        amounts = (metrics.records_read, metrics.records_written, metrics.bytes_read, 1)
+        amounts = (*map(_claimed, (metrics.records_read, metrics.records_written, metrics.bytes_read)), 1)
         known = self.hosts.get(task.host)
         if known is None:
             host = task.host if len(self.hosts) < HOSTS_HEARD else OTHER_HOSTS
@@ -95,8 +98,8 @@ class StageTasks:
             self.lengths[measure].add(length, amount)
         if length > self.longest[0]:
             self.longest = (length, task.host, amounts)
-        self.spilled += metrics.spilled
-        self.written += metrics.bytes_written
+        self.spilled += _claimed(metrics.spilled)
+        self.written += _claimed(metrics.bytes_written)
 
     @property
     def measure(self) -> WorkUnit:
@@ -187,7 +190,7 @@ class TaskAccounts:
             tasks = self.stages[task.stage] = StageTasks()
         if task.finish > tasks.last_end:
             tasks.last_end = task.finish
-        length = max(0, task.finish - task.launch)
+        length = _claimed(task.finish - task.launch)
         worked = self.worked.setdefault(task.executor, [0, 0])
         worked[0] += length
         if counts:
@@ -199,6 +202,11 @@ class TaskAccounts:
         if maps:
             self.wrote.setdefault(task.executor, task.finish)
         self.turns.ended(task.executor, task.finish)
+
+
+def _claimed(amount: int) -> int:
+    """What is taken of a number that a log claims: within 0 and ``CLAIM_MAX``."""
+    return max(0, min(amount, CLAIM_MAX))
 
 
 def _add(row: list[int], length: Millis, amounts: tuple[int, ...]) -> None:

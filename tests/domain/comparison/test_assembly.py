@@ -23,7 +23,14 @@ from podtide.domain.comparison.account import (
 from podtide.domain.comparison.assembly import RunTerms, account_of
 from podtide.domain.comparison.over_time import Steps, lost, present
 from podtide.domain.comparison.recorded_bill import Keeping, skewed
-from podtide.domain.comparison.task_accounts import HOSTS_HEARD, OTHER_HOSTS, TaskAccounts, TaskMetrics, TaskOf
+from podtide.domain.comparison.task_accounts import (
+    CLAIM_MAX,
+    HOSTS_HEARD,
+    OTHER_HOSTS,
+    TaskAccounts,
+    TaskMetrics,
+    TaskOf,
+)
 from podtide.domain.recorded.application import Application, Leave, RecordedExecutor
 from podtide.domain.recorded.unknowns import HOLES
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
@@ -307,6 +314,7 @@ def test_a_lost_executor_is_made_up_for_once() -> None:
 
 # ---------------------------------------------------------------------------------------------------------- tasks
 
+claims = st.sampled_from([0, 7, -5, -(2**63), 2**63 - 1, 2**64])
 metrics = st.builds(
     TaskMetrics,
     run=st.integers(-1, 2_000),
@@ -316,11 +324,11 @@ metrics = st.builds(
     serialize=st.integers(0, 2_000),
     fetch=st.integers(0, 2_000),
     write=st.integers(0, 10**10),
-    records_read=st.just(0),
-    records_written=st.just(0),
-    bytes_read=st.just(0),
-    bytes_written=st.just(0),
-    spilled=st.just(0),
+    records_read=claims,
+    records_written=claims,
+    bytes_read=claims,
+    bytes_written=claims,
+    spilled=claims,
 )
 
 
@@ -332,7 +340,11 @@ def test_whatever_tasks_claim_their_parts_sum_to_their_time(rows: list[tuple[int
     tasks = accounts.stages[0]
     assert sum(tasks.time) == sum(length for length, _ in rows)
     assert all(ms >= 0 for ms in tasks.time)
-    assert tasks.host_works() == (HostWork("h", len(rows), sum(tasks.time), len(rows)),)
+    (work,) = tasks.host_works()
+    assert work[:3] == ("h", len(rows), sum(tasks.time))
+    assert 0 <= work.units == tasks.amounts[list(WorkUnit).index(tasks.measure)] <= len(rows) * CLAIM_MAX
+    assert min(tasks.spilled, tasks.written, *tasks.amounts) >= 0
+    assert tasks.longest_task().units <= CLAIM_MAX
     assert tasks.remote_work() == tasks.host_works()[0]._replace(host="")
     assert accounts.worked == {"1": [sum(tasks.time), 0]}
 
