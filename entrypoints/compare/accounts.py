@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from podtide.adapters.eventlog.application import AccountLog
@@ -13,6 +13,7 @@ from podtide.domain.comparison.account import RunAccount
 from podtide.domain.comparison.assembly import RunTerms, account_of
 from podtide.domain.comparison.recorded_bill import Keeping
 from podtide.domain.conf.redaction import redaction_of
+from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.whatif.executor_shapes import shapes
 from podtide.entrypoints.whatif.recorded_log import RecordedLog, read_application
 
@@ -27,10 +28,19 @@ class AccountedLog(NamedTuple):
     account: RunAccount
 
 
-def read_account(source: LogSource, *, progress: Callable[[], None] | None = None) -> AccountedLog:
-    """Read a log that was opened; closing it is the caller's. Raises LogError, NothingToRun."""
+def read_account(
+    source: LogSource,
+    *,
+    overrides: Sequence[SparkConf] = (),
+    spark_version: str | None = None,
+    progress: Callable[[], None] | None = None,
+) -> AccountedLog:
+    """Read a log that was opened; closing it is the caller's. ``overrides``, ``spark_version``: see ``read_application``.
+    Raises LogError, SettingsError, NothingToRun."""
     heard = AccountLog()
-    recorded = read_application(source, progress=progress, account=heard)
+    recorded = read_application(
+        source, overrides=overrides, spark_version=spark_version, progress=progress, account=heard
+    )
     return AccountedLog(recorded, _account(recorded, heard))
 
 

@@ -24,7 +24,7 @@ from podtide.entrypoints.common.conf_options import given_conf
 from podtide.entrypoints.common.log_config import NothingToReplay, SettingsError
 from podtide.entrypoints.common.output import Misused, UnreadableInput, printed, refused_as, silence, unreadable
 from podtide.entrypoints.replay.outputs import ReplayOptions, ReplayOutputs
-from podtide.entrypoints.replay.run import Replay
+from podtide.entrypoints.replay.run import Replay, waits_of
 
 if TYPE_CHECKING:
     from podtide.adapters.eventlog.sensor import EventLogSensor
@@ -136,6 +136,4 @@ def _view(stream: IO[str], work: Replay, document: Mapping[str, Any]) -> ReplayV
     from podtide.adapters.text.page import Page  # noqa: PLC0415 - the same
     from podtide.adapters.views.replay import ReplayView  # noqa: PLC0415 - rich costs a tenth of a second
 
-    config = work.settled.config
-    waits = {"backlog": config.backlog_timeout_ms, "sustained backlog": config.sustained_backlog_timeout_ms}
-    return ReplayView(Page(stream), document, waits)
+    return ReplayView(Page(stream), document, waits_of(work.settled.config))

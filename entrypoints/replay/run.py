@@ -22,6 +22,7 @@ from podtide.adapters.views.sparklog.narrator import Narrator
 from podtide.adapters.views.stats.series import History
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.spark_conf import SparkConf, read
+from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.stimuli import ShuffleUnneeded, Stimulus
 from podtide.domain.scaling.load import Load
 from podtide.domain.scaling.rules import total_need
@@ -210,6 +211,11 @@ class Replay:
             "notes": [*_incomplete(sensor), *sensor.source.notes, *settled.notes],
             "limits": [*_limits(sensor, settled, self.cleaned is not None), *self._cut_short(), *self._unsaid(start)],
         }  # fmt: skip
+
+
+def waits_of(config: ScalingConfig) -> dict[str, Millis]:
+    """The timeouts that stand behind causes of a raised target."""
+    return {"backlog": config.backlog_timeout_ms, "sustained backlog": config.sustained_backlog_timeout_ms}
 
 
 def _nowhere(_record: dict[str, Any]) -> None:

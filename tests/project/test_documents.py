@@ -41,6 +41,25 @@ def test_a_tutorial_prints_what_it_says(
         assert any(line in one for one in printed), f"{page}: {command} does not print {line!r}"
 
 
+PYTHON = re.compile(r"```python\n(import podtide\n.*?)```(.*?)(?=```python\n|\Z)", re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [PROJECT / "README.md", DOCS / "how-to" / "notebook.md"], ids=lambda page: page.stem)
+def test_a_sample_of_the_library_runs_and_prints_what_its_page_says(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "demo").symlink_to(PROJECT / "demo")
+    monkeypatch.chdir(tmp_path)  # what a sample writes goes there
+    found = PYTHON.search(page.read_text(encoding="utf-8"))
+    assert found is not None
+    program, after = found.groups()
+    exec(program, {})
+    printed = capsys.readouterr().out
+    for block in SHOWN.findall(after):
+        for line in block.splitlines():
+            assert line in printed, f"{page.name}: its sample does not print {line!r}"
+
+
 def test_there_are_samples_to_run() -> None:
     assert len(samples()) >= 4
 

@@ -20,7 +20,7 @@ def _block(pattern: str) -> str:
 
 
 def test_the_example_is_short_and_prints_what_it_says() -> None:
-    program = _block(r"```python\n(.*?)```")
+    program = _block(r"```python\n(from podtide\.domain.*?)```")
     expected = _block(r"maximum holds it:\n\n```\n(.*?)```")
     environment = {**os.environ, "PYTHONPATH": str(PROJECT / ".typing")}
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=False)

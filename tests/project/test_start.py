@@ -63,6 +63,14 @@ def test_dynamic_allocation_as_a_library_loads_no_cluster_manager() -> None:
     assert of_cluster_managers(modules) == []
 
 
+def test_importing_podtide_loads_nothing_and_opening_a_log_reads_nothing() -> None:
+    parts = {"click", "msgspec", "jinja2", "rich", "pyrsistent", "returns"}
+    modules = loaded("import podtide")
+    assert not parts & set(modules)
+    assert [name for name in modules if name.startswith("podtide")] == ["podtide"]
+    assert not {"pandas", "pyarrow"} & set(loaded("import podtide; podtide.open('nowhere')"))
+
+
 def test_the_library_loads_the_room_of_a_name_alone() -> None:
     assert [name for name in loaded("import podtide.domain") if name.startswith("podtide.domain.")] == []
     with_units = [name for name in loaded("from podtide.domain import NEVER") if name.startswith("podtide.domain.")]

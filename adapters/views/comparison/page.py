@@ -88,11 +88,33 @@ def causes(document: ComparisonDocument) -> list[CauseRow]:
     return rows
 
 
-_HEIGHT: Final = 30
+STEP_HEIGHT: Final = 14
+
+
+class WaterfallStep(NamedTuple):
+    """A step of the way from one run time to the other, with its drawing, ``STEP_HEIGHT`` pixels high."""
+
+    title: str
+    figure: str
+    svg: Markup
 
 
 def waterfall(document: ComparisonDocument) -> Markup:
     """From the first run time to the second one, a step for each cause."""
+    rows = (
+        element(
+            "div",
+            element("p", element("b", visible(one.title, 120)), element("span", one.figure)),
+            one.svg,
+            class_="bar",
+        )
+        for one in waterfall_steps(document)
+    )
+    return element("div", *rows, class_="bars", role="group", aria_label=WHY)
+
+
+def waterfall_steps(document: ComparisonDocument) -> list[WaterfallStep]:
+    """The run times and what lies between them."""
     large, rest, many = words.large_causes(document)
     steps = [(words.titled(one), one.runtime_s) for one in large[:12]]
     left = sum(one.runtime_s for one in large[12:]) + rest
@@ -111,16 +133,16 @@ def waterfall(document: ComparisonDocument) -> Markup:
         rows.append(_row(title, at, at + seconds, words.signed_time(seconds), kind, low, high))
         at += seconds
     rows.append(_row("second run", 0.0, second, took(second), "s-busy", low, high))
-    return element("div", *rows, class_="bars", role="group", aria_label="From the first run time to the second")
+    return rows
 
 
-def _row(title: str, begin: float, end: float, figure: str, kind: str, low: float, high: float) -> Markup:
+def _row(title: str, begin: float, end: float, figure: str, kind: str, low: float, high: float) -> WaterfallStep:
     left, right = sorted(((begin - low) / (high - low), (end - low) / (high - low)))
     text = f"{visible(title, 120)}: {figure}"
     place, width = percentage(left), percentage(max(0.002, right - left))
-    bar = element("rect", element("title", text), x=place, width=width, height=14, class_="step")
-    svg = element("svg", bar, width="100%", height=14, role="img", aria_label=text, class_=kind)
-    return element("div", element("p", element("b", visible(title, 120)), element("span", figure)), svg, class_="bar")
+    bar = element("rect", element("title", text), x=place, width=width, height=STEP_HEIGHT, class_="step")
+    svg = element("svg", bar, width="100%", height=STEP_HEIGHT, role="img", aria_label=text, class_=kind)
+    return WaterfallStep(title, figure, svg)
 
 
 def bill_lead(document: ComparisonDocument) -> str:

@@ -6,8 +6,8 @@ not tell is listed with its effect.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
@@ -69,8 +69,24 @@ def _signed(one: OwnedNote) -> str:
     return f"{one.text} ({'; '.join(visible(name, 60) for name in one.names[:NAMES_SHOWN])}{more})"
 
 
+class Plane(NamedTuple):
+    """Configs on the plane of time and money. ``unit``: of what is upwards; ``amount``: it in words."""
+
+    spots: list[Spot]
+    amount: Callable[[float], str]
+    unit: str
+
+
 def frontier_chart(document: Document) -> Markup:
     """Time against money, and how many configs are not drawn."""
+    plane = frontier_plane(document)
+    left = len(document.variants) + 2 - len(plane.spots)
+    note = element("p", f"{count(left, 'config')} not drawn.", class_="note") if left else None
+    return join(frontier(*plane), note)
+
+
+def frontier_plane(document: Document) -> Plane:
+    """What ran, what was tried and what is recommended, by run time and price."""
     recorded, base, currency = document.recorded, document.self_replay, document.currency
     priced = document.measure in (None, "cost") and all(one.cost is not None for one in (base, *document.variants))
     hours = document.measure == "core_hours" and base.core_hours is not None
@@ -104,9 +120,7 @@ def frontier_chart(document: Document) -> Markup:
             f"{amount(value)} ({change(difference(value, scale))})"
         )
         spots.append(Spot(one.runtime_s, value, kind, "" if kind == "other" else label, text, one.name in front))
-    left = len(document.variants) + 2 - len(spots)
-    note = element("p", f"{count(left, 'config')} not drawn.", class_="note") if left else None
-    return join(frontier(spots, amount, unit), note)
+    return Plane(spots, amount, unit)
 
 
 def run_titles(document: Document) -> list[str]:

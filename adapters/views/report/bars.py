@@ -21,6 +21,9 @@ SLIVER: Final = 0.0004
 """Shares of the scale below which a part is not drawn."""
 
 
+BAR_HEIGHT: Final = 26
+"""Pixels."""
+
 WORD_MAX: Final = 14
 """Letters of a word that a column has room for."""
 
@@ -88,6 +91,14 @@ def column_titles(bars: Sequence[Bar]) -> list[tuple[Markup, str]]:
 
 
 def _bar(bar: Bar, order: Mapping[str, object], words: Callable[[float], str], scale: float, *, still: bool) -> Markup:
+    svg = bar_svg(bar, order, words, scale, still=still)
+    return element("div", element("p", element("b", name(bar.name)), element("span", bar.total)), svg, class_="bar")
+
+
+def bar_svg(
+    bar: Bar, order: Mapping[str, object], words: Callable[[float], str], scale: float, *, still: bool
+) -> Markup:
+    """One bar, ``BAR_HEIGHT`` pixels high; ``scale``: what the whole width stands for."""
     place = 0.0
     drawn: list[Markup] = []
     for part, amount in parts_of(bar.amounts, order):
@@ -96,10 +107,12 @@ def _bar(bar: Bar, order: Mapping[str, object], words: Callable[[float], str], s
             drawn.append(
                 element(
                     "rect", element("title", text) if still else None,
-                    x=percentage(place / scale), width=percentage(amount / scale), height=26, role="img", aria_label=text,
+                    x=percentage(place / scale), width=percentage(amount / scale), height=BAR_HEIGHT,
+                    role="img", aria_label=text,
                     class_=f"part {colour_class(part)}", tabindex=None if still else "-1" if drawn else "0",
                 )
             )  # fmt: skip
         place += amount
-    svg = element("svg", *drawn, width="100%", height=26, role="group", data_rove=True, aria_label=visible(bar.name))
-    return element("div", element("p", element("b", name(bar.name)), element("span", bar.total)), svg, class_="bar")
+    return element(
+        "svg", *drawn, width="100%", height=BAR_HEIGHT, role="group", data_rove=True, aria_label=visible(bar.name)
+    )

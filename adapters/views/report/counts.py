@@ -56,19 +56,39 @@ def notes(document: Document) -> list[Markup]:
 
 def charts(document: Document) -> Markup:
     """Run time and price over counts of executors."""
-    curves = document.overview.curves if document.overview else ()
-    kinds = [("static" if curve.setting == "static" else "maximum", curve) for curve in curves]
-    keys = (
-        element("span", element("svg", element("path", d=_MARKS[kind][1], transform="translate(9 9)"), width=18, height=18,
-                                class_=f"mark spot p-{_MARKS[kind][0]}", aria_hidden="true"),
-                words.curve_title(curve, document))
-        for kind, curve in kinds
-    )  # fmt: skip
-    time, paid = _axes(document)
-    drawn = [_chart(time, kinds, document.ideal.runtime_s if document.ideal else None), _chart(paid, kinds)]
+    keys = (element("span", mark, word) for mark, word in count_keys(document))
+    drawn = [
+        join(element("p", element("b", title), class_="note"), element("div", picture, class_="plot"))
+        for title, picture in count_pictures(document)
+    ]
     note = element("p", "Executors to the right, each step as many times more. The lines are 90% prediction intervals.",
                    class_="note")  # fmt: skip
     return join(*drawn, element("p", *keys, class_="marks"), note)
+
+
+def count_pictures(document: Document) -> list[tuple[str, Markup]]:
+    """Run time and price over counts of executors, ``HEIGHT + 26`` pixels high each, under their names."""
+    kinds, (time, paid) = _kinds(document), _axes(document)
+    ideal_s = document.ideal.runtime_s if document.ideal else None
+    drawn = [(time.title, _picture(time, kinds, ideal_s)), (paid.title, _picture(paid, kinds))]
+    return [(title, picture) for title, picture in drawn if picture]
+
+
+def count_keys(document: Document) -> list[tuple[Markup, str]]:
+    """The marks that are drawn, 18 pixels high each, and what they mean."""
+    return [
+        (
+            element("svg", element("path", d=_MARKS[kind][1], transform="translate(9 9)"), width=18, height=18,
+                    class_=f"mark spot p-{_MARKS[kind][0]}", aria_hidden="true"),
+            words.curve_title(curve, document),
+        )
+        for kind, curve in _kinds(document)
+    ]  # fmt: skip
+
+
+def _kinds(document: Document) -> list[tuple[str, CountCurveEntry]]:
+    curves = document.overview.curves if document.overview else ()
+    return [("static" if curve.setting == "static" else "maximum", curve) for curve in curves]
 
 
 def _axes(document: Document) -> tuple[_Axis, _Axis]:
@@ -88,7 +108,7 @@ def _axes(document: Document) -> tuple[_Axis, _Axis]:
     return time, seconds
 
 
-def _chart(axis: _Axis, kinds: Sequence[tuple[str, CountCurveEntry]], ideal_s: float | None = None) -> Markup:
+def _picture(axis: _Axis, kinds: Sequence[tuple[str, CountCurveEntry]], ideal_s: float | None = None) -> Markup:
     """``ideal_s``: the ideal time, as a line that nothing goes below."""
     points = [one for _, curve in kinds for one in curve.points if axis.value(one) is not None]
     if not points:
@@ -121,12 +141,11 @@ def _chart(axis: _Axis, kinds: Sequence[tuple[str, CountCurveEntry]], ideal_s: f
         if not at or at == len(counts) - 1 or across(one) - across(counts[at - 1]) > _PAD
     ]
     marks = [mark for kind, curve in kinds for mark in _marks(axis, kind, curve, across, down)]
-    picture = element(
+    return element(
         "svg", element("g", *grid, aria_hidden="true"), *marks,
         width="100%", height=HEIGHT + 26, class_="canvas", role="group", data_rove=True,
         aria_label=f"{axis.title} over counts of executors: {len(points)} counts; arrow keys go from one to the next",
     )  # fmt: skip
-    return join(element("p", element("b", axis.title), class_="note"), element("div", picture, class_="plot"))
 
 
 def _marks(

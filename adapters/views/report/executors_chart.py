@@ -10,13 +10,13 @@ need went beyond it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
 from podtide.adapters.text.format import clock, count
 from podtide.adapters.views.report.curves import Steps, added, area, line, moments, peak, steps_of, value_at
-from podtide.adapters.views.report.decisions import marks
+from podtide.adapters.views.report.decisions import Mark, marks
 from podtide.adapters.views.report.markup import EMPTY, data, element, join, short
 from podtide.adapters.views.report.scales import count_ticks, time_ticks
 from podtide.adapters.views.whatif.figures import at, number, took
@@ -26,6 +26,7 @@ HEIGHT: Final = 260
 """Pixels of the plot; the time axis stands below."""
 
 AXIS: Final = 26
+LANE_HEIGHT: Final = 44
 EXTENT: Final = 1000
 """Units of the stretched drawing, both ways."""
 
@@ -42,17 +43,50 @@ SERIES: Final = (
 _COLUMN: Final = {"needed": 1, "target": 2, "pending": 3, "running": 4, "busy": 5}
 
 
+class ExecutorsCanvas(NamedTuple):
+    """The drawing itself, and what it was drawn from: curves by name, the names that are drawn, seconds, executors."""
+
+    canvas: Markup
+    curves: dict[str, Steps]
+    drawn: list[str]
+    span: float
+    top: float
+
+
 def executors_chart(
     run: RunEntry, recorded: RecordedEntry, identity: str, label: str, *, still: bool = False
 ) -> Markup:
     """The chart of one run. ``identity``: names its parts in the page; ``label``: whose curves they are, in plain text;
     ``still``: for a page without the script."""
+    made = executors_canvas(run, recorded, label)
+    if made is None:
+        return element("p", "There are no curves of this run.", class_="quiet")
+    canvas, curves, drawn, span, top = made
+    cursor = element(
+        "div", element("span", class_="hair"),
+        class_="cursor", role="slider", tabindex="0", hidden=True, aria_label=f"Executors at a moment, {label}",
+        aria_orientation="horizontal", aria_valuemin="0", aria_valuemax="0", aria_valuenow="0", aria_valuetext="",
+    )  # fmt: skip
+    if still:
+        return element(
+            "div", legend(drawn, still=True), canvas, _lane(run, span, label, still=True), _caption(curves, span, top)
+        )
+    return element(
+        "div",
+        legend(drawn), element("div", canvas, cursor, class_="plot"), _lane(run, span, label),
+        _caption(curves, span, top), data(_figures(curves, drawn, span), f"{identity}-data"),
+        class_="chart", data_chart=f"{identity}-data",
+    )  # fmt: skip
+
+
+def executors_canvas(run: RunEntry, recorded: RecordedEntry, label: str) -> ExecutorsCanvas | None:
+    """The curves of one run as SVG, ``HEIGHT + AXIS`` pixels high; None where there are none."""
     curves = {name: steps_of(run.curve, index) for name, index in _COLUMN.items()} if run.curve else {}
     if recorded.curve:
         curves["recorded"] = steps_of(recorded.curve, 1)
     span = max(run.span_s if run.curve else 0.0, recorded.runtime_s if recorded.curve else 0.0)
     if not curves or span <= 0:
-        return element("p", "There are no curves of this run.", class_="quiet")
+        return None
     there = added(curves["running"], curves["pending"]) if run.curve else []
     held = max([peak(there), peak(curves.get("target", [])), peak(curves.get("recorded", [])), 1.0])
     scale = count_ticks(held * 1.04)
@@ -83,21 +117,7 @@ def executors_chart(
         _grid(scale, top), stretched, _levels(scale, top), _times(span),
         class_="canvas", width="100%", height=HEIGHT + AXIS, role="img", aria_label=summary(run, recorded, label),
     )  # fmt: skip
-    cursor = element(
-        "div", element("span", class_="hair"),
-        class_="cursor", role="slider", tabindex="0", hidden=True, aria_label=f"Executors at a moment, {label}",
-        aria_orientation="horizontal", aria_valuemin="0", aria_valuemax="0", aria_valuenow="0", aria_valuetext="",
-    )  # fmt: skip
-    if still:
-        return element(
-            "div", legend(drawn, still=True), canvas, _lane(run, span, label, still=True), _caption(curves, span, top)
-        )
-    return element(
-        "div",
-        legend(drawn), element("div", canvas, cursor, class_="plot"), _lane(run, span, label),
-        _caption(curves, span, top), data(_figures(curves, drawn, span), f"{identity}-data"),
-        class_="chart", data_chart=f"{identity}-data",
-    )  # fmt: skip
+    return ExecutorsCanvas(canvas, curves, drawn, span, top)
 
 
 def summary(run: RunEntry, recorded: RecordedEntry, label: str) -> str:
@@ -198,8 +218,28 @@ _SHAPES: Final = {
 
 
 def _lane(run: RunEntry, span: float, label: str, *, still: bool = False) -> Markup:
-    """The decisions in a lane of their own, on the same time axis."""
-    placed = marks([one for one in run.decisions if one.at_s <= span], span)
+    """The decisions in a lane of their own, and what its marks mean."""
+    lane = decisions_lane(run, span, label, still=still)
+    if not lane:
+        return EMPTY
+    kinds = {mark.kind for mark in _placed(run, span)}
+    keys = (
+        element("span", element("svg", element("path", d=_SHAPES[kind], transform="translate(7 7)"),
+                                width=14, height=14, class_=f"mark m-{kind}", aria_hidden="true"), word)
+        for kind, word in (("up", "target raised"), ("down", "target lowered"), ("release", "executors let go"),
+                           ("even", "as before"))
+        if kind in kinds
+    )  # fmt: skip
+    return join(lane, element("p", element("b", count(run.decided, "decision")), *keys, class_="marks"))
+
+
+def _placed(run: RunEntry, span: float) -> list[Mark]:
+    return marks([one for one in run.decisions if one.at_s <= span], span)
+
+
+def decisions_lane(run: RunEntry, span: float, label: str, *, still: bool = True) -> Markup:
+    """The decisions on the same time axis, ``LANE_HEIGHT`` pixels high; nothing where there are none."""
+    placed = _placed(run, span)
     if not placed:
         return EMPTY
     drawn = (
@@ -211,18 +251,10 @@ def _lane(run: RunEntry, span: float, label: str, *, still: bool = False) -> Mar
         )
         for index, mark in enumerate(placed)
     )  # fmt: skip
-    keys = (
-        element("span", element("svg", element("path", d=_SHAPES[kind], transform="translate(7 7)"),
-                                width=14, height=14, class_=f"mark m-{kind}", aria_hidden="true"), word)
-        for kind, word in (("up", "target raised"), ("down", "target lowered"), ("release", "executors let go"),
-                           ("even", "as before"))
-        if any(mark.kind == kind for mark in placed)
-    )  # fmt: skip
-    lane = element(
-        "svg", *drawn, class_="lane", width="100%", height=44, role="group", data_rove=True,
+    return element(
+        "svg", *drawn, class_="lane", width="100%", height=LANE_HEIGHT, role="group", data_rove=True,
         aria_label=f"Decisions, {label}: {count(run.decided, 'decision')}; arrow keys go from one to the next",
     )  # fmt: skip
-    return join(lane, element("p", element("b", count(run.decided, "decision")), *keys, class_="marks"))
 
 
 def _caption(curves: dict[str, Steps], span: float, top: float) -> Markup:

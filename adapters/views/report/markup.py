@@ -75,10 +75,11 @@ def join(*parts: str | None) -> Markup:
 
 
 def element(kind: str, *children: str | None, **attributes: str | float | bool | None) -> Markup:
-    """An element. Attributes: underscores stand for hyphens, one at the end is dropped; None and False leave it out."""
+    """An element. Attributes: underscores stand for hyphens, one at the end is dropped; None and False leave it out, True is
+    written as an empty text, which XML takes as well."""
     written = "".join(
         f" {key.rstrip('_').replace('_', '-')}"
-        + ("" if value is True else f'="{html.escape(value if isinstance(value, str) else short(value))}"')
+        + ('=""' if value is True else f'="{html.escape(value if isinstance(value, str) else short(value))}"')
         for key, value in attributes.items()
         if value is not None and value is not False
     )

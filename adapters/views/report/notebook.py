@@ -1,4 +1,4 @@
-"""A what-if in a notebook: the figures of the report, as the value of a cell.
+"""A result in a notebook: the figures of the report, as the value of a cell.
 
 ``WhatIf(document)`` shows itself as HTML where a notebook asks for that (``_repr_html_``), and as its sentences anywhere
 else. There is no script in it, and its style is confined to its own element, so that many of them can stand in one notebook
@@ -8,19 +8,22 @@ escaped as they are in the report.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
+from markupsafe import Markup
+
+from podtide.adapters.views.report.drawing import Picture
 from podtide.adapters.views.report.markup import trusted, visible
 from podtide.adapters.views.report.page import filled, page
 from podtide.adapters.views.report.sections import ledger, waiting
-from podtide.adapters.views.report.style import scoped_style
+from podtide.adapters.views.report.style import DARK_UNDER, scoped_style
 from podtide.adapters.views.whatif.findings import headlines
 from podtide.adapters.views.whatif.model import Document, read
 
 SCOPE: Final = "podtide-whatif"
-DARK_UNDER: Final = ('[data-jp-theme-light="false"]', ".vscode-dark", "html[theme=dark]")
-"""How the pages of JupyterLab, VS Code and Colab say that they are dark."""
+ROWS_MAX: Final = 200
+"""Rows of a cell's table."""
 
 BARS: Final = 6
 
@@ -56,9 +59,44 @@ class WhatIf:
             words=headlines(document),
             amounts=(spent, waited),
             scope=SCOPE,
-            style=trusted(scoped_style(f".{SCOPE}", *DARK_UNDER) + _OWN),
+            style=_cell_style(),
         )
 
     def report(self) -> str:
         """The whole report, as one HTML page; write it to a file or show it in a frame."""
         return page(self.document)
+
+
+class ResultCell(NamedTuple):
+    """Any other result: a title, sentences, key figures (title, value, what stands below), a drawing, and a table.
+
+    Texts are as they are in the log; they are escaped here. ``opened``: the table is seen at once.
+    """
+
+    title: str
+    sentences: Sequence[str]
+    figures: Sequence[tuple[str, str, str]] = ()
+    drawing: Picture | None = None
+    caption: str = ""
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    opened: bool = False
+
+    def html(self) -> str:
+        """The cell as HTML."""
+        rows = [tuple(visible(text, 400) for text in row) for row in self.rows[:ROWS_MAX]]
+        more = (
+            f"{self.caption}; the first {ROWS_MAX} of {len(self.rows):,}" if len(self.rows) > ROWS_MAX else self.caption
+        )
+        return filled(
+            "result.html",
+            cell=self._replace(rows=rows, caption=more),
+            heads=[(title, "text") for title in self.columns],
+            drawing=trusted(self.drawing.svg) if self.drawing else "",
+            scope=SCOPE,
+            style=_cell_style(),
+        )
+
+
+def _cell_style() -> Markup:
+    return trusted(scoped_style(f".{SCOPE}", *DARK_UNDER) + _OWN)

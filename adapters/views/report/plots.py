@@ -112,6 +112,27 @@ def frontier(spots: Sequence[Spot], money: Callable[[float], str], unit: str) ->
     """Run time to the right, ``unit`` upwards; the frontier is the line below which nothing was found."""
     if not spots:
         return EMPTY
+    keys = (element("span", mark, word) for mark, word in frontier_keys(spots))
+    axes = element("p", f"Run time to the right, {unit} upwards; the lower left is better. Both scales begin beyond zero.",
+                   class_="note")  # fmt: skip
+    picture = frontier_picture(spots, money, unit)
+    return join(element("div", picture, class_="plot"), element("p", *keys, class_="marks"), axes)
+
+
+def frontier_keys(spots: Sequence[Spot]) -> list[tuple[Markup, str]]:
+    """The marks that are drawn, 18 pixels high each, and what they mean."""
+    return [
+        (
+            element("svg", element("path", d=_DRAWN[kind], transform="translate(9 9)"), width=18, height=18,
+                    class_=f"mark spot p-{kind}", aria_hidden="true"),
+            _MEANINGS[kind],
+        )
+        for kind in _ORDER if any(one.kind == kind for one in spots)
+    ]  # fmt: skip
+
+
+def frontier_picture(spots: Sequence[Spot], money: Callable[[float], str], unit: str) -> Markup:
+    """The plane itself, ``FRONTIER_HEIGHT + 26`` pixels high."""
     times, costs = [one.time for one in spots], [one.cost for one in spots]
     left, right = _padded(min(times), max(times))
     low, high = _padded(min(costs), max(costs))
@@ -143,20 +164,12 @@ def frontier(spots: Sequence[Spot], money: Callable[[float], str], unit: str) ->
         for index, one in enumerate(drawn)
     ]  # fmt: skip
     labels = [_labels(drawn, across, down, width, kind) for width, kind in ((_NARROW, "narrow"), (_WIDE, "broad"))]
-    keys = (
-        element("span", element("svg", element("path", d=_DRAWN[kind], transform="translate(9 9)"), width=18, height=18,
-                                class_=f"mark spot p-{kind}", aria_hidden="true"), _MEANINGS[kind])
-        for kind in _ORDER if any(one.kind == kind for one in spots)
-    )  # fmt: skip
-    picture = element(
+    return element(
         "svg", element("g", *grid, aria_hidden="true"), _edge(spots, across, down),
         element("g", *labels, aria_hidden="true"), *reversed(marks),
         width="100%", height=FRONTIER_HEIGHT + 26, class_="canvas", role="group", data_rove=True,
         aria_label=f"Run time against {unit}: {len(spots)} configs; arrow keys go from one to the next",
     )  # fmt: skip
-    axes = element("p", f"Run time to the right, {unit} upwards; the lower left is better. Both scales begin beyond zero.",
-                   class_="note")  # fmt: skip
-    return join(element("div", picture, class_="plot"), element("p", *keys, class_="marks"), axes)
 
 
 def _edge(spots: Sequence[Spot], across: Callable[[float], float], down: Callable[[float], float]) -> Markup:

@@ -38,6 +38,10 @@ LIMIT_COLOURS: Final = (
 HATCHED: Final = tuple(dict.fromkeys(pair for pair in (*CAUSE_COLOURS, *LIMIT_COLOURS, ("amber", "a")) if pair[1]))
 
 
+DARK_UNDER: Final = ('[data-jp-theme-light="false"]', ".vscode-dark", "html[theme=dark]")
+"""How the pages of JupyterLab, VS Code and Colab say that they are dark."""
+
+
 def resource(name: str) -> str:
     """A file of this package as text; the package may stand in a ZIP."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -303,7 +303,7 @@ def test_markup_is_escaped_by_construction() -> None:
     assert element("p", "<b>", title='"<') == '<p title="&quot;&lt;"><b>'.replace("<b>", "&lt;b&gt;") + "</p>"
     assert (
         element("td", element("b", "x"), None, hidden=True, role=None, data_x=1.50)
-        == '<td hidden data-x="1.5"><b>x</b></td>'
+        == '<td hidden="" data-x="1.5"><b>x</b></td>'
     )
     assert element("br") == "<br>"
     assert name("<\u202e") == "<bdi>&lt;\\u202e</bdi>"
