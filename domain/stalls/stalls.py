@@ -76,7 +76,8 @@ class Deaths(NamedTuple):
 
 class StallState(NamedTuple):
     """What the watch remembers. By profile: ``progress`` (last success), ``waiting`` (stage attempts that are submitted),
-    ``deaths``, ``suspects`` (executors of short life), ``short_since`` (where no tasks are seen), ``open`` and ``kept``.
+    ``deaths``, ``suspects`` (executors of short life), ``short_since`` (where no tasks are seen), ``open`` and ``kept``,
+    ``told`` (until when the last stall lasted that ended without a success: what comes next begins there at the earliest).
 
     ``stages``: submitted attempts, since when and of which profile; ``born``: live executors, likewise.
     """
@@ -92,6 +93,7 @@ class StallState(NamedTuple):
     refusals: int = 0
     open: PMap[ProfileId, Stall] = pmap()
     kept: PMap[ProfileId, Stall] = pmap()
+    told: PMap[ProfileId, Millis] = pmap()
 
     def stalls(self) -> tuple[Stall, ...]:
         """The stalls that last, the alarms first, then the oldest first."""
@@ -182,7 +184,7 @@ def _went(state: StallState, went: ExecutorWent, config: StallConfig) -> StallSt
 
 
 def _judged(state: StallState, moment: StallMoment, config: StallConfig, news: list[StallNews]) -> StallState:
-    opened, short_since, deaths = state.open, state.short_since, state.deaths
+    opened, short_since, deaths, known = state.open, state.short_since, state.deaths, len(news)
     there = {one.profile for one in moment.profiles if one.waits}
     for profile in [profile for profile in opened if profile not in there]:
         opened = _closed(opened, profile, moment.since, moment.at, news)
@@ -211,7 +213,11 @@ def _judged(state: StallState, moment: StallMoment, config: StallConfig, news: l
             stalled = stalled._replace(since=max(before.since, moment.since))
             opened = opened.set(profile, stalled)
             news.append(StallNews(moment.at, Phase.BEGAN, stalled))
-    return state._replace(open=opened, short_since=short_since, deaths=deaths)
+    told = state.told
+    for ended in (one.stall for one in news[known:]):
+        if ended.until is not None:
+            told = told.set(ended.profile, ended.until)
+    return state._replace(open=opened, short_since=short_since, deaths=deaths, told=told)
 
 
 def _stall(
@@ -231,6 +237,7 @@ def _stall(
     found = verdict(one, happened)
     if found is None:
         return None
+    since = max(since, state.told.get(profile, since))
     return Stall(found.cause, profile, since, found.blocked, found.facts, found.executors, one.attempts)
 
 

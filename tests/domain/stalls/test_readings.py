@@ -25,10 +25,10 @@ from podtide.domain.protocol.stimuli import (
     TaskStart,
     UnschedulableTaskSetAdded,
 )
-from podtide.domain.stalls.causes import ROWS, StallCause
+from podtide.domain.stalls.causes import LEAST_MS, ROWS, StallCause
 from podtide.domain.stalls.facts import ExecutorCame, ExecutorWent, ProfileMoment, StallConfig, TasksDone
 from podtide.domain.stalls.pods import with_pods
-from podtide.domain.stalls.readings import REASON_MAX, Successes, kept_executors, profile_moments
+from podtide.domain.stalls.readings import REASON_MAX, Successes, kept_executors, profile_moments, target_moments
 from podtide.domain.stalls.stalls import StallState, watch
 from tests.support.engine_play import Answers, AppPlay, config
 from tests.support.pods_play import manifest
@@ -200,6 +200,25 @@ def test_who_is_kept_by_shuffles_that_no_job_needs() -> None:
     assert kept.since == min(one.idle_start for one in play.state.scaling.idleness.trackers().values() if one.id != "3")
     assert kept_executors(play.state.scaling, kept.since + patience - 1) == ()
     assert kept_executors(play.state.scaling, kept.since + patience)[0].number in (1, 2)
+
+
+def test_where_no_task_is_seen_a_target_above_the_executors_stands_for_tasks() -> None:
+    """Once executors die one after the other, one counts when it has lived for as long as nothing is said."""
+    born = [ExecutorCame(0, ONE, P0), ExecutorCame(0, TWO, P1), ExecutorCame(99 * S, ExecutorId("3"), P0)]
+    state = watch(StallState(), born, StallConfig(0), 99 * S).state
+    there = {P0: 2, P1: 1}
+
+    def moments_of(state: StallState, now: Millis) -> list[tuple[int, bool]]:
+        found = target_moments([(P0, 2), (P1, 2)], there, state, now)
+        assert not any(one.tasks_known for one in found)
+        return [(one.executors, one.waits) for one in found]
+
+    assert moments_of(state, 100 * S) == [(2, False), (1, True)]
+    died = [ExecutorWent(100 * S, ExecutorId(name), True) for name in "789"]
+    looping = watch(state, died, StallConfig(0), 100 * S).state
+    assert moments_of(looping, 100 * S) == [(0, True), (1, True)]
+    assert moments_of(looping, LEAST_MS) == [(1, True), (1, True)]
+    assert moments_of(looping, 99 * S + LEAST_MS) == [(2, False), (1, True)]
 
 
 # ------------------------------------------------------------------------------------------------------------- pods

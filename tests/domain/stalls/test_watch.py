@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
@@ -18,6 +18,7 @@ from podtide.domain.stalls.facts import (
     ExecutorWent,
     KeptExecutors,
     KeptMoment,
+    PodMade,
     PodRefused,
     ProfileMoment,
     StallConfig,
@@ -114,6 +115,20 @@ BEGAN, ENDED = "began", "ended"
                 (BEGAN, StallCause.DRIVER, 12 * M, None),
             ],
             id="another cause begins where the first one ended",
+        ),
+        pytest.param(
+            [
+                submitted(10 * S),
+                stood(6 * M, WAITS._replace(executors=1, free=1)),
+                stood(7 * M, WAITS),
+                stood(11 * M, WAITS),
+            ],
+            [
+                (BEGAN, StallCause.DRIVER, 10 * S, None),
+                (ENDED, StallCause.DRIVER, 10 * S, 7 * M),
+                (BEGAN, COMING, 7 * M, None),
+            ],
+            id="also one whose patience is longer",
         ),
         pytest.param(
             [
@@ -224,12 +239,13 @@ def test_suspects_are_bounded_and_one_that_never_registered_is_none() -> None:
     assert ExecutorId("9999") not in state.suspects[P0]
 
 
-def test_a_refused_pod_is_forgotten_when_an_executor_comes() -> None:
+@pytest.mark.parametrize("news_of", [lambda: came(2 * M, 1), lambda: PodMade(2 * M)], ids=["it comes", "one is made"])
+def test_a_refused_pod_is_forgotten_when_an_executor_comes(news_of: Callable[[], StallInput]) -> None:
     refused = PodRefused(M, 403, "exceeded quota")
     facts: list[StallInput] = [submitted(10 * S), refused, refused, stood(20 * M, WAITS)]
     assert news(facts) == [(BEGAN, StallCause.QUOTA, 10 * S, None)]
     assert fold(facts)[0].open[P0].facts["refusals"] == 2
-    facts.insert(3, came(2 * M, 1))
+    facts.insert(3, news_of())
     assert news(facts) == [(BEGAN, COMING, 10 * S, None)]
 
 
@@ -242,6 +258,21 @@ def test_where_no_task_is_seen_a_shortfall_is_waited_for_since_it_began() -> Non
         (ENDED, COMING, M, 12 * M),
         (BEGAN, COMING, 13 * M, None),
     ]
+
+
+def test_where_no_task_is_seen_executors_that_stay_are_the_success() -> None:
+    blind = WAITS._replace(tasks_known=False, pending=0, attempts=())
+    deaths = [went(at * S, at) for at in (20, 30, 40)]
+    facts: list[StallInput] = [*deaths, stood(M, blind), stood(4 * M, blind)]
+    assert news(facts) == [(BEGAN, StallCause.EXECUTORS_DIE, M, None)]
+    stayed: list[StallInput] = [
+        *deaths,
+        stood(3 * M, blind._replace(executors=1)),
+        stood(4 * M, blind),
+        stood(7 * M, blind),
+    ]
+    assert fold(stayed)[0].deaths == {}
+    assert news(stayed) == []
 
 
 def kept(at: Millis, since: Millis | None, number: int = 1, profile: ProfileId = P0) -> KeptMoment:
@@ -310,7 +341,7 @@ def histories(draw: st.DrawFn) -> list[StallInput]:
             case 4:
                 facts.append(went(at, draw(numbers), failed=draw(st.booleans())))
             case 5:
-                facts.append(PodRefused(at, 403, "no"))
+                facts.append(PodRefused(at, 403, "no") if draw(st.booleans()) else PodMade(at))
             case 6:
                 some = draw(st.sampled_from([None, max(0, at - 2 * 60 * M)]))
                 facts.append(kept(at, some, draw(st.integers(1, 12)), profile))
@@ -321,14 +352,16 @@ def histories(draw: st.DrawFn) -> list[StallInput]:
 
 
 @given(histories())
-def test_each_stall_begins_once_and_ends_once_and_one_is_open_for_a_profile(facts: list[StallInput]) -> None:
+def test_each_stall_begins_once_and_ends_once_one_at_a_time_for_each_profile(facts: list[StallInput]) -> None:
     state, found = fold(facts, ON_KUBERNETES)
     lasting: dict[tuple[ProfileId, bool], Stall] = {}
+    over: dict[tuple[ProfileId, bool], Millis] = {}
     for one in found:
         stall = one.stall
         key = stall.profile, stall.cause is StallCause.SHUFFLES
         if one.phase is Phase.BEGAN:
             assert key not in lasting
+            assert key[1] or stall.since >= over.get(key, START), "no two at a time"
             assert stall.until is None
             lasting[key] = stall
         else:
@@ -336,6 +369,7 @@ def test_each_stall_begins_once_and_ends_once_and_one_is_open_for_a_profile(fact
             assert (stall.cause, stall.since, stall.blocked) == (before.cause, before.since, before.blocked)
             assert stall.until is not None
             assert stall.since <= stall.until <= one.at
+            over[key] = stall.until
     assert {(one.profile, one.cause, one.since) for one in state.stalls()} == {
         (one.profile, one.cause, one.since) for one in lasting.values()
     }
