@@ -28,6 +28,7 @@ from podtide.domain.executor_pod.facts import DriverPod, Owner, PodFacts
 from podtide.domain.executor_pod.feature_steps import build, container_missing
 from podtide.domain.executor_pod.resources import ContainerShape, executor_shape
 from podtide.domain.executor_pod.settings import BASIC, MOUNT_VOLUMES, TEMPLATE_KEY, PodSettings, pod_settings
+from podtide.domain.executor_pod.shuffle_service import shuffle_errors
 from podtide.domain.jvm.exceptions import NO_SUCH_ELEMENT, SparkFault
 from podtide.domain.jvm.instants import format_instant
 from podtide.domain.kubernetes.allocator.replicas_allocator import CLAIMS_REFUSED, NO_DRIVER_POD
@@ -76,6 +77,8 @@ def executor_pods(
             errors.append(problem)
     if settings.allocator == DEPLOYMENT:
         errors.extend(_claims_of_deployment(conf, settings, facts))
+    if not errors:
+        errors.extend(shuffle_errors(conf, pods.pod(UNNAMED_EXECUTOR, DEFAULT_PROFILE), facts.app_id))
     return Failure(tuple(errors)) if errors else Success(pods)
 
 

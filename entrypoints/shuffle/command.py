@@ -1,6 +1,6 @@
-"""``podtide shuffle-service clean``: Spark's external shuffle service on a real cluster.
+"""``podtide shuffle-service template | clean``: Spark's external shuffle service on a real cluster.
 
-Exit codes: 0; 2 usage; 3 a folder that cannot be read; 4 the cluster refuses or is not there.
+Exit codes: 0; 2 usage; 3 a folder or template that cannot be read or used; 4 the cluster refuses or is not there.
 """
 
 from __future__ import annotations
@@ -24,6 +24,42 @@ def _namespaces(context: click.Context, option: click.Parameter, values: tuple[s
 @click.group("shuffle-service")
 def shuffle_service() -> None:
     """Spark's external shuffle service on a Kubernetes cluster: executors go, and their shuffle files stay."""
+
+
+@shuffle_service.command()
+@click.option(
+    "--root",
+    "roots",
+    multiple=True,
+    default=("/var/lib/spark-shuffle",),
+    show_default=True,
+    metavar="FOLDER",
+    help="A folder of the node, at the same path in the service's pod. Repeatable.",
+)
+@click.option(
+    "--labels",
+    default="app.kubernetes.io/name=spark-shuffle-service",
+    show_default=True,
+    metavar="KEY=VALUE,...",
+    help="Those of the service's pods.",
+)
+@click.option(
+    "--namespace", metavar="NS", callback=namespace_of, help="That of the service's pods. [default: the executors']"
+)
+@click.option("--port", type=click.IntRange(1, 65_535), default=7337, show_default=True, help="The service's.")
+@click.option(
+    "--template", type=FOLDER, metavar="FILE", help="The executors' pod template so far; what is in it is kept."
+)
+@click.option("--out", type=FOLDER, metavar="FOLDER", help="Write the files there.")
+def template(**given: Any) -> int:
+    """Print what an application needs to use the shuffle service of its nodes: settings, and a pod template for executors.
+
+    Executors run on the network of the node, where the service is, and only on nodes that have one.
+    """
+    check_streams()
+    from podtide.entrypoints.shuffle.template import TemplateOptions, run_template  # noqa: PLC0415 - usage errors need none
+
+    return run_template(TemplateOptions(**given))
 
 
 @shuffle_service.command()
