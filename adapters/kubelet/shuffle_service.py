@@ -49,7 +49,7 @@ def shuffle_service(spark: LocalSpark, folder: Path) -> Iterator[Mapping[str, st
     """
     folder.mkdir()
     local, conf, key = folder / "local", folder / "conf", folder / "secret"
-    local.mkdir()
+    (local / ".service").mkdir(parents=True)
     conf.mkdir()
     raw = secrets.token_bytes(_SECRET_BYTES)
     with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

@@ -1,6 +1,7 @@
-"""``podtide shuffle-service template | clean``: Spark's external shuffle service on a real cluster.
+"""``podtide shuffle-service template | check | clean``: Spark's external shuffle service on a real cluster.
 
-Exit codes: 0; 2 usage; 3 a folder or template that cannot be read or used; 4 the cluster refuses or is not there.
+Exit codes: 0; 1 executors without a service; 2 usage; 3 a folder or template that cannot be read or used; 4 the cluster
+refuses or is not there.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from podtide.entrypoints.common.output import Misused, check_streams
 from podtide.entrypoints.common.types import SecondsType
 
 FOLDER: Final = click.Path(path_type=Path)
+LABELS: Final = "app.kubernetes.io/name=spark-shuffle-service"
 
 
 def _namespaces(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
@@ -38,7 +40,7 @@ def shuffle_service() -> None:
 )
 @click.option(
     "--labels",
-    default="app.kubernetes.io/name=spark-shuffle-service",
+    default=LABELS,
     show_default=True,
     metavar="KEY=VALUE,...",
     help="Those of the service's pods.",
@@ -60,6 +62,37 @@ def template(**given: Any) -> int:
     from podtide.entrypoints.shuffle.template import TemplateOptions, run_template  # noqa: PLC0415 - usage errors need none
 
     return run_template(TemplateOptions(**given))
+
+
+@shuffle_service.command()
+@click.option(
+    "--labels", default=LABELS, show_default=True, metavar="KEY=VALUE,...", help="Those of the service's pods."
+)
+@click.option("--services-namespace", metavar="NS", callback=namespace_of, help="Theirs. [default: the executors']")
+@click.option("--namespace", metavar="NS", callback=namespace_of, help="The executors'. [default: the context's]")
+@click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster ($KUBECONFIG, the pod's own, ~/.kube).")
+@click.option("--context", "context_name", metavar="NAME", help="A context of the kubeconfig (the current one).")
+@click.option("--follow", is_flag=True, help="Look again and again, and say what changes, until told to end.")
+@click.option(
+    "--every",
+    default="5s",
+    show_default=True,
+    type=SecondsType(1),
+    metavar="DURATION",
+    help="With --follow: how often to look.",
+)
+def check(**given: Any) -> int:
+    """Show which shuffle service serves the executors of each node, and who has none, and why.
+
+    An executor looks for the service at its own address, so one pod on its node has to be Ready there. Exit code 1 if an
+    executor has no service, or a node has several. It needs to list pods in both namespaces.
+    """
+    check_streams()
+    try:
+        from podtide.entrypoints.shuffle.check import CheckOptions, run_check  # noqa: PLC0415 - usage errors need none
+    except ModuleNotFoundError as missing:
+        raise Misused(f"the package {missing.name} is not installed; install podtide[kubernetes]") from None
+    return run_check(CheckOptions(**given))
 
 
 @shuffle_service.command()

@@ -14,11 +14,11 @@ from podtide.adapters.text.safe import cause, escaped
 from podtide.domain.executor_pod.shuffle_service import (
     ShuffleWishes,
     TemplateRefused,
-    service_labels,
     shuffle_settings,
     shuffle_template,
 )
 from podtide.entrypoints.common.output import Misused, UnreadableInput, printed, refused_as
+from podtide.entrypoints.shuffle.labels import given_labels
 
 TEMPLATE: Final = "executor-template.yaml"
 CONF: Final = "spark-shuffle.conf"
@@ -38,11 +38,7 @@ class TemplateOptions:
 
 def run_template(options: TemplateOptions) -> int:
     """Print or write the files. Raises a Refusal."""
-    labels = service_labels(options.labels)
-    if labels is None:
-        raise Misused(
-            f"--labels {escaped(options.labels)}: expected KEY=VALUE,..., as Kubernetes takes them, no key twice"
-        )
+    labels = given_labels(options.labels)
     for root in options.roots:
         if not posixpath.isabs(root) or posixpath.normpath(root) == "/" or any(sign in root for sign in ":, $"):
             raise Misused(
