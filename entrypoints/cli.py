@@ -31,6 +31,7 @@ GROUPS: Final = {
         "fleet": ("podtide.entrypoints.fleet.command", "A table over very many logs: waste by cause, the best setting."),
         "watch": ("podtide.entrypoints.watch.command", "Keep a history of finished runs; report slower and dearer ones."),
         "serve": ("podtide.entrypoints.watch.serve_command", "Show a history, its runs and their reports in a browser."),
+        "mcp": ("podtide.entrypoints.mcp.command", "Answer an assistant's questions about logs (Model Context Protocol)."),
     },
     "Simulate": {
         "simulate": ("podtide.entrypoints.simulate.command", "Run executor allocation against a fake cluster."),

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from typing import BinaryIO, Final, NamedTuple
@@ -71,9 +71,13 @@ class ListError(Exception):
 
 
 class Finder:
-    """Finds logs and counts what it passed over by name (``passed_over``) and the links it did not follow (``links``)."""
+    """Finds logs and counts what it passed over by name (``passed_over``) and the links it did not follow (``links``).
 
-    def __init__(self) -> None:
+    ``allowed``: whether a path of this machine may be read; of others nothing is read. None: all may.
+    """
+
+    def __init__(self, allowed: Callable[[str], bool] | None = None) -> None:
+        self._allowed = allowed
         self.passed_over = 0
         self.links = 0
         self._asked = ""  # the folder that was last asked for what its parts are a part of, and the answer
@@ -141,6 +145,9 @@ class Finder:
 
     def _file(self, listing: Listing, item: Item, named: bool, shown: str | None = None) -> Iterator[FoundLog]:
         place = listing.show(item.path) if shown is None else shown
+        if self._allowed is not None and not is_url(place) and not self._allowed(item.path):
+            self.links += 1
+            return
         if not item.regular:
             # A pipe can be read once and by this process only; the work is done by others, and perhaps again.
             yield FoundLog(place, item.stamp, True, "is no regular file; a file, a folder or a URL was expected")

@@ -124,7 +124,7 @@ class OpenedLog:
         *,
         variants: Mapping[str, Mapping[str, object]] | None = None,
         static: int | Sequence[int] = (),
-        price: str | None = None,
+        price: str | Prices | None = None,
         seeds: int = SEEDS,
         max_error: float = MAX_ERROR,
     ) -> WhatIfResult:
@@ -161,7 +161,7 @@ class OpenedLog:
         space: Sequence[str] = (),
         budget: int = BUDGET,
         seeds: int = TUNE_SEEDS,
-        price: str | None = None,
+        price: str | Prices | None = None,
         max_error: float = MAX_ERROR,
     ) -> TuneResult:
         """The settings that cost least, over this run and ``others`` of the same application.
@@ -178,7 +178,7 @@ class OpenedLog:
             terms = TuneTerms(ground, wish, edits_of(space))
             return TuneResult(tune_answer(tuple(runs), terms, read=lambda log: runs[log].application))
 
-    def compare(self, other: OpenedLog, *earlier: OpenedLog, price: str | None = None) -> CompareResult:
+    def compare(self, other: OpenedLog, *earlier: OpenedLog, price: str | Prices | None = None) -> CompareResult:
         """Why this run took longer or cost more than ``other``; with ``earlier`` runs, than the typical one of them all."""
         if len(earlier) >= OTHERS_MAX:
             raise WrongQuestion(f"compare: {len(earlier) + 1} other runs: expected at most {OTHERS_MAX}")
@@ -243,8 +243,8 @@ def _layers(conf: Mapping[str, object]) -> list[SparkConf]:
     return [from_mapping(plain, GIVEN)] if plain else []
 
 
-def _prices(price: str | None) -> Prices | None:
-    return None if price is None else prices_of(price)
+def _prices(price: str | Prices | None) -> Prices | None:
+    return prices_of(price) if isinstance(price, str) else price
 
 
 def _moment_text(at: Moment) -> str:
