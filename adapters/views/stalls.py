@@ -6,15 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.recording.run_stalls import stall_document
 from podtide.adapters.text.format import clock, count, lasting
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis
-from podtide.domain.protocol.reasons import Phase
-from podtide.domain.stalls.causes import ROWS
-from podtide.domain.stalls.stalls import Stall, StallNews
+from podtide.domain.stalls.stalls import Stall
 
 SHOWN: Final = 10
 """Stalls that a page shows; the alarms first, then the longest."""
@@ -66,31 +63,6 @@ def stall_line(stall: Stall, now: Millis) -> str:
     profile = "" if stall.profile == DEFAULT_PROFILE else f" of profile {stall.profile}"
     lead = f"{what}{profile} for {lasting(max(0, now - stall.since))}: {stall.cause.value}"
     return f"{lead} · {stall_words(stall_document(stall))}"
-
-
-def stall_notice(news: StallNews) -> Notice:
-    """What is said when a stall begins or ends: an alarm is a warning, a limit is to know."""
-    stall, row = news.stall, ROWS[news.stall.cause]
-    document = stall_document(stall)
-    facts = {
-        "cause": stall.cause.value,
-        "profile": stall.profile,
-        "blocked": int(stall.blocked),
-        "began_ms": stall.since,
-        "ended_ms": stall.until,
-        **stall.facts,
-        "named": ", ".join(document["executors"]) or None,
-        "stage_attempts": ", ".join(document["stage_attempts"]) or None,
-    }
-    end = news.at if stall.until is None else stall.until
-    span = lasting(max(0, end - stall.since))
-    if news.phase is Phase.ENDED:
-        level, topic, text = Level.INFO, Topic.STALL_ENDED, f"{stall.cause.value}: over after {span}"
-    else:
-        level = Level.WARNING if stall.blocked else Level.INFO
-        what = "tasks wait and nothing moves" if stall.blocked else "limit, tasks wait"
-        topic, text = Topic.STALL, f"{stall.cause.value}: {what} for {span}. {row.meaning} {row.advice}"
-    return Notice(news.at, level, topic, text, tuple((name, fact) for name, fact in facts.items() if fact is not None))
 
 
 def show_stalls(page: Page, stalls: Sequence[Mapping[str, Any]], start: Millis, end: Millis, left_out: int) -> None:

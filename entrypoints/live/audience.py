@@ -16,9 +16,9 @@ from podtide.adapters.notices import Level, Notice, Notify, Topic
 from podtide.adapters.views.live.http_server import LiveHttp
 from podtide.adapters.views.live.log_lines import LiveLines, status_words
 from podtide.adapters.views.live.metrics import LiveMetrics, MetricsMissing
+from podtide.adapters.views.live.stall_notices import stall_notice
 from podtide.adapters.views.live.terminal import LiveTerminal
 from podtide.adapters.views.live.tracker import LiveTracker
-from podtide.adapters.views.stalls import stall_notice
 from podtide.domain.conf.redaction import Redaction
 from podtide.domain.stalls.stalls import StallNews
 from podtide.entrypoints.common.app_loop import Observer

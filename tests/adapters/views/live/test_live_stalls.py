@@ -11,9 +11,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from podtide.adapters.notices import Level, Topic
 from podtide.adapters.views.live.log_lines import LiveLines, status_words
 from podtide.adapters.views.live.metrics import LiveMetrics
+from podtide.adapters.views.live.stall_notices import stall_notice
 from podtide.adapters.views.live.status import alarms
 from podtide.adapters.views.live.tracker import LiveTracker
-from podtide.adapters.views.stalls import stall_notice
 from podtide.domain.base.units import ProfileId
 from podtide.domain.protocol.reasons import Phase
 from podtide.domain.stalls.causes import StallCause
