@@ -79,6 +79,10 @@ def _series(history: RunHistory) -> Iterator[Series]:
         "podtide_app_regressions_total", "counter", "Regressions of an application.",
         [({"app": _cut(one.name)}, one.regressions) for one in known],
     )  # fmt: skip
+    yield Series(
+        "podtide_app_stalled_runs_total", "counter", "Runs of an application in which nothing moved for a while.",
+        [({"app": _cut(one.name)}, one.stalled) for one in known],
+    )  # fmt: skip
     for name, text, read in FIGURES:
         samples = [(_of(run), float(value)) for run in lasts if (value := read(run)) is not None]
         yield Series(f"podtide_app_last_run_{name}", "gauge", text, samples)

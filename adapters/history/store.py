@@ -113,12 +113,13 @@ class Undelivered(NamedTuple):
 
 
 class AppFigures(NamedTuple):
-    """An application by its name: how many runs, the last one, and its regressions."""
+    """An application by its name: how many runs, the last one, its regressions, and its runs in which nothing moved."""
 
     name: str
     runs: int
     last: KeptRun
     regressions: int
+    stalled: int
 
 
 class RunHistory:
@@ -322,10 +323,11 @@ class RunHistory:
         ).fetchall()
         found = []
         for name, count, _ in rows:
-            (regressions,) = self._run(
-                "SELECT count(*) FROM events WHERE kind = ? AND name = ?", (EventKind.REGRESSION.value, name)
-            ).fetchone()
-            found.append(AppFigures(name, count, self.runs_of(name, 1)[0], regressions))
+            regressions, stalled = (
+                self._run("SELECT count(*) FROM events WHERE kind = ? AND name = ?", (kind.value, name)).fetchone()[0]
+                for kind in (EventKind.REGRESSION, EventKind.STALL)
+            )
+            found.append(AppFigures(name, count, self.runs_of(name, 1)[0], regressions, stalled))
         return found
 
     def broken(self, most: int) -> list[tuple[str, str, Millis]]:

@@ -47,6 +47,21 @@ class EventKind(StrEnum):
     REGRESSION = "regression"
     """A run took longer, or cost more, than noise explains."""
     IMPROVEMENT = "improvement"
+    STALL = "stall"
+    """Tasks of a run waited and nothing moved."""
+
+
+class RunStalled(msgspec.Struct, frozen=True):
+    """When and why nothing moved in a run (``domain.stalls``); ``began_s``: since its start; ``lasts``: to the end of its
+    log."""
+
+    cause: str
+    profile: int
+    began_s: float
+    seconds: float
+    lasts: bool
+    meaning: str
+    advice: str
 
 
 class RunKey(NamedTuple):
@@ -61,7 +76,7 @@ class WatchedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A worker's answer for one log. ``finished``: the log has the application's end, and nothing is missing of it;
     ``healthy``: besides, its last job succeeded; ``known``: the history has the run whole, so nothing was computed;
     ``core_hours``, ``gb_hours``: billed, as recorded (the row's are as simulated); ``account``: what comparisons need of it
-    (``history.accounts``)."""
+    (``history.accounts``); ``stalls``: alarms."""
 
     row: FleetRow
     attempt: str = ""
@@ -72,6 +87,7 @@ class WatchedRun(msgspec.Struct, frozen=True, kw_only=True):
     healthy: bool = False
     known: bool = False
     account: bytes | None = None
+    stalls: tuple[RunStalled, ...] = ()
 
     @property
     def key(self) -> RunKey | None:

@@ -76,18 +76,18 @@ class AppStalls:
         """How many alarms began, by cause. From any thread."""
         return {cause.value: self.run.began[cause] for cause in StallCause}
 
-    def passed(self, now: Millis) -> None:
-        """Time has passed until ``now`` and nothing was heard meanwhile."""
+    def passed(self, now: Millis, *, last: bool = False) -> None:
+        """Time has passed until ``now`` and nothing was heard meanwhile. ``last``: nothing will be."""
         if self._blind():
             self._quiet_until = now + QUIET_MS
             return
         state, run = self._state, self.run
         if state is None or now < self._quiet_until:
             return
-        if run.due(now, tasks_known=self._config.dynamic):
+        if last or run.due(now, tasks_known=self._config.dynamic):
             self._look(state, now)
         if self._config.dynamic and self._config.scaling.shuffle_tracking:
-            run.look_at_kept(state.scaling, now)
+            run.look_at_kept(state.scaling, now, last=last)
 
     def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         """See one step."""

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from podtide.domain.base.units import Millis
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
+from podtide.domain.stalls.causes import StallCause
 
 STAGES_MAX: Final = 2_000
 """Stages that an account keeps; of the others the shortest are left out, and counted."""
@@ -124,6 +125,16 @@ class StageAccount:
         return sum(self.time_ms.values())
 
 
+class RunStall(NamedTuple):
+    """Tasks waited and nothing moved (``domain.stalls``): since the start; ``lasts``: to the end of the log."""
+
+    cause: StallCause
+    profile: int
+    began_ms: Millis
+    ended_ms: Millis
+    lasts: bool = False
+
+
 class PieceKind(Enum):
     """What a piece of the chain is."""
 
@@ -170,7 +181,7 @@ class RunAccount:
     """A run. ``started_ms``: since the epoch; ``chain``: fills the run time; ``driver_ready_ms``: since the start;
     ``bill``: billed executor-milliseconds by cause; ``waiting_ms``: in which tasks waited for executors, by what kept
     these away; ``conf``: Spark properties without secrets; ``left_out``: stages that were not kept; ``notes``: what the log
-    does not tell."""
+    does not tell; ``stalls``: alarms, no limits."""
 
     id: str
     name: str
@@ -188,6 +199,7 @@ class RunAccount:
     finished: bool = True
     left_out: int = 0
     notes: tuple[str, ...] = ()
+    stalls: tuple[RunStall, ...] = ()
 
     @property
     def billed_ms(self) -> Millis:

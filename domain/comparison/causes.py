@@ -44,6 +44,8 @@ class ChangeCause(Enum):
     SHARED = "other stages in the same slots"
     SCHEDULING = "free slots while tasks waited"
     """Locality wait, exclusion, or a driver that was busy."""
+    STALL = "nothing moved"
+    """Tasks waited and nothing moved; ``detail`` says why: a ``StallCause``."""
     ADDED = "stages that were added"
     GONE = "stages that are gone"
     BESIDE = "other stages that ended last"
@@ -81,8 +83,8 @@ _MEMORY: Final = (ChangeCause.GC, ChangeCause.SPILL, ChangeCause.CPU, ChangeCaus
 _SHUFFLE: Final = (ChangeCause.FETCH, ChangeCause.WRITE, ChangeCause.CPU, ChangeCause.BLOCKED, ChangeCause.LOST)
 
 ACTS_ON: Final = (
-    ("spark.dynamicAllocation.", (*_COUNTS, ChangeCause.LOST)),
-    ("spark.executor.instances", _COUNTS),
+    ("spark.dynamicAllocation.", (*_COUNTS, ChangeCause.LOST, ChangeCause.STALL)),
+    ("spark.executor.instances", (*_COUNTS, ChangeCause.STALL)),
     ("spark.executor.cores", (ChangeCause.SHAPE, *_COUNTS, ChangeCause.PARTITIONS, *_MEMORY)),
     ("spark.task.cpus", (ChangeCause.SHAPE, *_COUNTS, ChangeCause.PARTITIONS)),
     ("spark.task.resource.", (ChangeCause.SHAPE, *_COUNTS)),
@@ -95,7 +97,7 @@ ACTS_ON: Final = (
     ("spark.sql.autoBroadcastJoinThreshold", (*_PLAN, *SLOWER)),
     ("spark.sql.", (*_PLAN, *SLOWER)),
     ("spark.default.parallelism", _PLAN),
-    ("spark.locality.", (ChangeCause.SCHEDULING, ChangeCause.LOCALITY)),
+    ("spark.locality.", (ChangeCause.SCHEDULING, ChangeCause.LOCALITY, ChangeCause.STALL)),
     ("spark.speculation", (ChangeCause.STRAGGLER, ChangeCause.SLOW_HOST)),
     ("spark.scheduler.", (ChangeCause.SCHEDULING, ChangeCause.SHARED, ChangeCause.FIRST_EXECUTORS)),
     ("spark.shuffle.", _SHUFFLE),
@@ -106,10 +108,10 @@ ACTS_ON: Final = (
     ("spark.rdd.compress", SLOWER),
     ("spark.decommission.", (ChangeCause.LOST,)),
     ("spark.storage.decommission.", (ChangeCause.LOST,)),
-    ("spark.excludeOnFailure.", (ChangeCause.LOST, ChangeCause.SCHEDULING)),
-    ("spark.kubernetes.allocation.", _COUNTS),
-    ("spark.kubernetes.", (*_COUNTS, ChangeCause.LOST)),
-    ("spark.yarn.", (*_COUNTS, ChangeCause.LOST)),
+    ("spark.excludeOnFailure.", (ChangeCause.LOST, ChangeCause.SCHEDULING, ChangeCause.STALL)),
+    ("spark.kubernetes.allocation.", (*_COUNTS, ChangeCause.STALL)),
+    ("spark.kubernetes.", (*_COUNTS, ChangeCause.LOST, ChangeCause.STALL)),
+    ("spark.yarn.", (*_COUNTS, ChangeCause.LOST, ChangeCause.STALL)),
     ("spark.driver.", (ChangeCause.DRIVER, ChangeCause.STARTING)),
     ("spark.master", (*_COUNTS, ChangeCause.STARTING, ChangeCause.SHAPE)),
 )

@@ -23,6 +23,7 @@ from podtide.domain.comparison.causes import NO_EFFECT, ChangeCause, acts_on
 from podtide.domain.comparison.evidence import CauseFigure, evidence_of
 from podtide.domain.comparison.matching import StageMatch, matched
 from podtide.domain.comparison.stage_change import Part, slow_hosts, stage_change
+from podtide.domain.comparison.stalled import StalledTime, stalled_time, with_stall
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.whatif.prices import Prices
 
@@ -199,7 +200,8 @@ def _parts(first: RunAccount, second: RunAccount, match: StageMatch) -> list[tup
         if two is None or one is None:
             found.append(((ChangeCause.ADDED, ""), StagePart(None, piece.stage, name, piece.length_ms)))
             continue
-        found += _of_pair(one, two, before.pop(one.stage, None), piece, slow)
+        stall = _stall_change(first, second, one, two, before.get(one.stage), piece)
+        found += _of_pair(one, two, before.pop(one.stage, None), piece, slow, stall)
     for stage, piece in before.items():
         one = own.get(stage)  # type: ignore[arg-type]  # a piece of a stage
         two = None if one is None else there.get(one.stage)
@@ -207,7 +209,8 @@ def _parts(first: RunAccount, second: RunAccount, match: StageMatch) -> list[tup
         if one is None or two is None:
             found.append(((ChangeCause.GONE, ""), StagePart(stage, None, name, -piece.length_ms)))
         else:
-            found += _of_pair(one, two, piece, None, slow)
+            stall = _stall_change(first, second, one, two, piece, None)
+            found += _of_pair(one, two, piece, None, slow, stall)
     found += _driver_parts(first, second, back)
     return found
 
@@ -218,22 +221,36 @@ def _of_pair(
     before: Piece | None,
     after: Piece | None,
     slow: tuple[frozenset[str], frozenset[str]],
+    stall: StalledTime,
 ) -> list[tuple[Part, StagePart]]:
     """A stage of both runs that is on a chain; ``before``, ``after``: its pieces. Where it is on one chain alone, it changed
-    as it did, and besides its time on the other chain came or went."""
+    as it did, and besides its time on the other chain came or went. ``stall``: by how much longer nothing moved."""
     lengths = one.completed_ms - one.submitted_ms, two.completed_ms - two.submitted_ms
     there = lengths[0] if before is None else before.length_ms
     here = lengths[1] if after is None else after.length_ms
     whole, change = lengths[1] - lengths[0], here - there
     parts = stage_change(one, two, slow)
     factor = change / whole if whole else 0.0
-    found = [
-        (part, StagePart(one.stage, two.stage, two.label, ms * factor)) for part, ms in parts.items() if ms * factor
-    ]
+    scaled = with_stall({part: ms * factor for part, ms in parts.items() if ms * factor}, stall)
+    found = [(part, StagePart(one.stage, two.stage, two.label, ms)) for part, ms in scaled.items()]
     beside = (0 if whole else change) + (there if before is None else 0) - (here if after is None else 0)
     if beside:
         found.append(((ChangeCause.BESIDE, ""), StagePart(one.stage, two.stage, two.label, beside)))
     return found
+
+
+def _stall_change(
+    first: RunAccount,
+    second: RunAccount,
+    one: StageAccount,
+    two: StageAccount,
+    before: Piece | None,
+    after: Piece | None,
+) -> StalledTime:
+    """For how much longer nothing moved during a stage in the second run; below zero: in the first one."""
+    was = stalled_time(first, *((one.submitted_ms, one.completed_ms) if before is None else before[1:3]))
+    now = stalled_time(second, *((two.submitted_ms, two.completed_ms) if after is None else after[1:3]))
+    return StalledTime(now.ms - was.ms, now.cause if now.ms > was.ms else was.cause)
 
 
 def _driver_parts(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from podtide.domain.comparison.account import RunAccount, StageAccount, TaskTime
 from podtide.domain.comparison.causes import OF_TASK_TIME, ChangeCause
 from podtide.domain.comparison.stage_change import Spell, measure_of
+from podtide.domain.comparison.stalled import stalled_time
 
 
 class Unit(Enum):
@@ -52,6 +53,10 @@ def evidence_of(
         found.append(CauseFigure("from request to registration, median", one.start_up_ms, two.start_up_ms, Unit.MS))
     if cause is ChangeCause.FIRST_EXECUTORS and one.first_ms is not None and two.first_ms is not None:
         found.append(CauseFigure("first executor registered after", one.first_ms, two.first_ms, Unit.MS))
+    if cause is ChangeCause.STALL:
+        was, now = (stalled_time(run, 0, run.runtime_ms).ms for run in (first, second))
+        found.append(CauseFigure("nothing moved for", was, now, Unit.MS))
+        found.append(CauseFigure("executors at once", one.peak, two.peak, Unit.COUNT))
     if cause is ChangeCause.LOST:
         found.append(CauseFigure("executors lost", sum(one.lost.values()), sum(two.lost.values()), Unit.COUNT))
         wasted, lost = (sum(stage.wasted_ms for stage in run.stages) for run in (first, second))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from podtide.adapters.eventlog.application import AccountLog
 from podtide.adapters.eventlog.bytes.reader import LogSource
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import NEVER
-from podtide.domain.comparison.account import RunAccount
+from podtide.domain.comparison.account import RunAccount, RunStall
 from podtide.domain.comparison.assembly import RunTerms, account_of
 from podtide.domain.comparison.recorded_bill import Keeping
 from podtide.domain.conf.redaction import redaction_of
@@ -55,4 +56,11 @@ def _account(recorded: RecordedLog, heard: AccountLog) -> RunAccount:
     }
     keeping = Keeping(config.idle_timeout_ms if settled.enabled else NEVER, settled.enabled and config.shuffle_tracking)
     terms = RunTerms(made, config.executors_max if settled.enabled else None, keeping, conf)
-    return account_of(application, heard.tasks, recorded.targets, terms, heard.plans)
+    account = account_of(application, heard.tasks, recorded.targets, terms, heard.plans)
+    start, end = account.started_ms, application.ended_ms
+    stalls = tuple(
+        RunStall(one.cause, one.profile, one.since - start, (one.until or end) - start, one.until is None)
+        for one in recorded.stalls
+        if one.blocked
+    )
+    return replace(account, stalls=stalls)

@@ -152,7 +152,7 @@ class _Run:
         if not rerun.recorded_steps:
             raise UnreadableInput(f"{recording.name}: no step is recorded; there is nothing to decide")
         if self.stalls is not None:
-            self.stalls.passed(rerun.last)
+            self.stalls.passed(rerun.last, last=True)
         self.stats.finish(rerun.last)
         self.timeline.finish(rerun.last)
         outputs.commit()

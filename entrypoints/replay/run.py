@@ -15,21 +15,19 @@ from podtide.adapters.eventlog.bytes.lines import FaultKind
 from podtide.adapters.eventlog.contents import LogApplication, begins_late
 from podtide.adapters.recording.log_actuator import LogWorld, Meter, Sink
 from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
-from podtide.adapters.recording.run_stalls import RunStalls, stall_document
+from podtide.adapters.recording.run_stalls import stall_document
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.sparklog.log import SparkLog
 from podtide.adapters.views.sparklog.narrator import Narrator
 from podtide.adapters.views.stats.series import History
 from podtide.domain.base.units import Millis
-from podtide.domain.conf.spark_conf import SparkConf, read
+from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.stimuli import ShuffleUnneeded, Stimulus
-from podtide.domain.scaling.load import Load
 from podtide.domain.scaling.rules import total_need
-from podtide.domain.stalls.facts import StallConfig
-from podtide.domain.stalls.readings import profile_moments
 from podtide.entrypoints.common.event_loop import Loop
 from podtide.entrypoints.common.log_config import NothingToReplay, SettledConf, settle
+from podtide.entrypoints.common.loop_stalls import JUMP_MS, LoopStalls
 
 if TYPE_CHECKING:
     from podtide.adapters.eventlog.decoder_process import SecondProcess
@@ -37,10 +35,6 @@ if TYPE_CHECKING:
 
 BEHAVIOUR: Final = "4.3.0"
 """The Spark whose decision logic runs, whatever Spark wrote the log; only defaults follow the log's version."""
-
-
-JUMP_MS: Final[Millis] = 30 * 86_400_000
-"""A gap in a log's times from which on it is worth a word."""
 
 
 @dataclass
@@ -64,8 +58,7 @@ class Replay:
         times = [t for t in (application.started_ms, application.first_ms) if t is not None]
         start = max(0, min(times, default=sensor.clock))
         self.meter = Meter(start)
-        self.stalls = RunStalls(StallConfig(start, _poll_ms(self.settled)))
-        self._reflected: Load | None = None
+        self.stalls = LoopStalls(self.settled, start)
         self.history = History(start)
         self.world = LogWorld(self.sink)
         self.cleaned: LogWorld | None = None
@@ -89,7 +82,7 @@ class Replay:
             raise NothingToReplay(text)
         self.loop.finish(end)
         self._observe(end)
-        self._watch(end, last=True)
+        self.stalls.observe(self.loop, end, last=True)
         if self.narrator is not None:
             self.narrator.passed(loop.lanes[0].state, end + 1)
         return self._document(application, start, end)
@@ -110,7 +103,7 @@ class Replay:
     def _observe(self, now: Millis) -> None:
         if self.narrator is not None:
             self.narrator.passed(self.loop.lanes[0].state, now)
-        self._watch(now)
+        self.stalls.observe(self.loop, now)
         if now <= self.meter.last:
             return
         loop = self.loop
@@ -120,23 +113,6 @@ class Replay:
         busy, executors = state.idleness.busy_of_all()
         self.history.hold(self.meter.last, now, (self.world.target, need, executors, busy))
         self.meter.observe(now, need, executors, busy, waiting=loop.load.tasks_wait())
-
-    def _watch(self, now: Millis, *, last: bool = False) -> None:
-        """Whether anything moved until ``now``; ``last``: the log ends."""
-        loop, stalls = self.loop, self.stalls
-        load, scaling = loop.load, loop.lanes[0].state
-        if load is not self._reflected:
-            self._reflected = load
-            stalls.hear(load.recent, loop.now)
-        if (last or stalls.due(now)) and (load.tasks_wait() or stalls.state.open):
-            stalls.look(profile_moments(load, scaling, loop.config, dynamic=self.settled.enabled), now)
-        if loop.config.shuffle_tracking and self.settled.enabled:
-            stalls.look_at_kept(scaling, now, last=last)
-
-    def _stalls(self, end: Millis) -> list[dict[str, Any]]:
-        """The stalls; not those of months, which only a log's clock makes when it jumps."""
-        told = self.stalls.all()
-        return [stall_document(stall) for stall in told if (stall.until or end) - stall.since <= JUMP_MS]
 
     def _cut_short(self) -> list[str]:
         gaps = self.loop.cut_short
@@ -205,7 +181,7 @@ class Replay:
                 "bounds": None if self.cleaned is None else {"shuffles_never_cleaned": _lane(self.world),
                                                              "shuffles_cleaned_at_once": _lane(self.cleaned)},
             },
-            "stalls": self._stalls(end),
+            "stalls": [stall_document(stall) for stall in self.stalls.stalls(end)],
             "stalls_left_out": self.stalls.left_out,
             "series": self.history.document(),
             "notes": [*_incomplete(sensor), *sensor.source.notes, *settled.notes],
@@ -237,15 +213,6 @@ def _lane(world: LogWorld) -> dict[str, Any]:
         "by_cause": dict(sorted(tally.by_cause.items())),
         "held": dict(sorted(tally.held.items())),
     }
-
-
-def _poll_ms(settled: SettledConf) -> Millis | None:
-    """How long a pod may live and never be seen; None where executors are no pods, or its setting cannot be used."""
-    master = settled.conf.setting("spark.master")
-    if master is None or not master.value.startswith("k8s"):
-        return None
-    poll = read(settled.conf, "spark.kubernetes.executor.apiPollingInterval").value_or(None)
-    return poll.value if poll is not None and isinstance(poll.value, int) else None
 
 
 def _incomplete(sensor: EventLogSensor | SecondProcess) -> list[str]:

@@ -27,7 +27,7 @@ from podtide.adapters.history.values import EXIT_SINK, SCHEMA, EventKind
 from podtide.adapters.http_server.small_server import LOOPBACK, CannotServe, HttpAsked, HttpReply, SmallServer
 from podtide.adapters.process_pool import WorkersError
 from podtide.adapters.recording.records.decision_file import DecisionFileError, DecisionWriter
-from podtide.adapters.text.format import count
+from podtide.adapters.text.format import clock, count, lasting
 from podtide.adapters.text.progress import TerminalLine
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import Millis
@@ -58,10 +58,10 @@ LOOK_S: Final = 0.5
 
 CAUSES_SHOWN: Final = 3
 FOUND: Final = 1
-"""Exit code: a regression was found."""
+"""Exit code: a regression or a stall was found."""
 
 ALL: Final = frozenset(EventKind)
-ALARMS: Final = frozenset({EventKind.REGRESSION})
+ALARMS: Final = frozenset({EventKind.REGRESSION, EventKind.STALL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +81,17 @@ class WatchRequest:
 @click.command(cls=SectionedCommand)
 @click.argument("places", nargs=-1, required=True, metavar="PLACE...")
 @click.option("--history", default=HISTORY, show_default=True, metavar="FILE", help="Keeps the history (SQLite).")
-@click.option("--once", is_flag=True, help="One pass, as for cron: exit code 1 if a regression was found.")
+@click.option("--once", is_flag=True, help="One pass, as for cron: exit code 1 if a regression or a stall was found.")
 @click.option(
     "--interval", "interval_s", default="1m", show_default=True, type=SecondsType(INTERVAL_MIN, DAY), metavar="DURATION",
     help="Time between two passes.",
 )  # fmt: skip
 @click.option("--events", metavar="FILE", help="Append every event as a JSON line; - for standard output.")
 @click.option(
-    "--webhook", metavar="URL", envvar="PODTIDE_WEBHOOK", help="POST every regression there ($PODTIDE_WEBHOOK)."
+    "--webhook",
+    metavar="URL",
+    envvar="PODTIDE_WEBHOOK",
+    help="POST regressions and stalls there ($PODTIDE_WEBHOOK).",
 )
 @click.option("--metrics-file", metavar="FILE", help="Write metrics for Prometheus' node exporter (FILE.prom).")
 @click.option("--metrics-port", type=click.IntRange(0, 65_535), metavar="PORT", help="Serve the same as /metrics.")
@@ -103,10 +106,11 @@ def watch(places: tuple[str, ...], **given: Any) -> int:
 
     PLACE is a file, a folder (logs at any depth), a pattern, a URL of an object store, or the address of a Spark History
     Server (http://host:18080). A run is taken up once, however often the command is started or ended. Each run is judged by
-    the healthy runs of the same application before it; what is normal is learned.
+    the healthy runs of the same application before it; what is normal is learned. A run in which tasks waited and nothing
+    moved is reported, too.
 
     \b
-    Exit codes: 0 done, 1 a regression was found (--once), 2 usage, or something cannot be written,
+    Exit codes: 0 done, 1 a regression or a stall was found (--once), 2 usage, or something cannot be written,
     3 no PLACE can be read, 4 the Spark cluster, 130 interrupted.
     """
     once, again, events, url = (given.pop(key) for key in ("once", "again", "events", "webhook"))
@@ -254,20 +258,22 @@ def _report(request: WatchRequest, history: RunHistory, tally: PassTally, last: 
                 {
                     "schema": SCHEMA, "found": tally.found, "in_progress": tally.writing, "taken": tally.taken,
                     "known": tally.known, "broken": tally.broken, "skipped": tally.skipped,
-                    "regressions": tally.regressions, "problems": tally.problems, "runs": totals.runs,
-                    "applications": totals.applications,
+                    "regressions": tally.regressions, "stalled": tally.stalled, "problems": tally.problems,
+                    "runs": totals.runs, "applications": totals.applications,
                 }
             )  # fmt: skip
             return
-        alarms = [one for one in history.events(ALARMS, tally.regressions) if one.id > last]
+        alarms = [one for one in history.events(ALARMS, tally.regressions + tally.stalled) if one.id > last]
         for event in reversed(alarms):
-            for text in regression_lines(msgspec.json.decode(event.body)):
+            body = msgspec.json.decode(event.body)
+            for text in stall_lines(body) if event.kind is EventKind.STALL else regression_lines(body):
                 print(text)
         if tally.done or request.interval_s is None:
             bad = f", {count(tally.broken, 'log')} broken" if tally.broken else ""
+            hung = f", {count(tally.stalled, 'stalled run')}" if tally.stalled else ""
             print(
-                f"{count(tally.taken, 'run')} taken up{bad}, {count(tally.regressions, 'regression')}; the history has "
-                f"{count(totals.runs, 'run')} of {count(totals.applications, 'application')}"
+                f"{count(tally.taken, 'run')} taken up{bad}, {count(tally.regressions, 'regression')}{hung}; "
+                f"the history has {count(totals.runs, 'run')} of {count(totals.applications, 'application')}"
             )
         sys.stdout.flush()
 
@@ -287,6 +293,16 @@ def regression_lines(body: dict[str, Any]) -> Iterator[str]:
     for one in body.get("causes", ())[:CAUSES_SHOWN]:
         why = "; ".join([*one["evidence"][:2], *one["settings"][:2]])
         yield f"  {escaped(one['text'], 120)}: {one['runtime_s']:+,.3g} s{f' ({escaped(why, 240)})' if why else ''}"
+
+
+def stall_lines(body: dict[str, Any]) -> Iterator[str]:
+    """A run in which nothing moved: when, why and what to do."""
+    yield f"{escaped(body['app']['name'], 80)}: tasks waited and nothing moved, run {escaped(body['app']['id'], 80)}"
+    for one in body["stalls"][:CAUSES_SHOWN]:
+        until = ", to the end of the log" if one["lasts"] else ""
+        began, lasted = clock(round(one["began_s"] * 1000)), lasting(round(one["seconds"] * 1000))
+        what, words = escaped(one["cause"], 60), escaped(f"{one['meaning']} {one['advice']}", 600)
+        yield f"  {what} at {began} for {lasted}{until}: {words}"
 
 
 def _print_lines(lines: bytes) -> None:

@@ -29,7 +29,7 @@ from podtide.adapters.fleet.rows import RowStatus, shortened, shown_place
 from podtide.adapters.history.history_server import applications, is_history_server
 from podtide.adapters.history.sinks import Sink, SinkError
 from podtide.adapters.history.store import RunHistory
-from podtide.adapters.history.values import EventKind, KeptRun, LogOutcome, WatchedRun, run_of
+from podtide.adapters.history.values import EventKind, KeptRun, LogOutcome, RunStalled, WatchedRun, run_of
 from podtide.adapters.process_pool import Ended, Work
 from podtide.domain.base.units import Millis
 from podtide.domain.whatif.prices import Prices
@@ -42,6 +42,9 @@ TakeUp = Callable[[TakeUpOptions, bytes], bytes]
 """A worker's work (``take_up``, or what a test has instead); found by its name in its module."""
 
 WatchEngine = Callable[[Work], Answers]
+
+STALLS_TOLD: Final = 10
+"""Stalls of a run that an event names."""
 
 _TAKEN: Final = frozenset({RowStatus.OK, RowStatus.REFUSED})
 
@@ -66,7 +69,7 @@ class WatchTerms:
 @dataclass(slots=True)
 class PassTally:
     """What a pass came to. ``found``: logs that lie there; ``writing``: of them those that Spark writes still;
-    ``problems``: of places and of sinks, a line each."""
+    ``stalled``: runs in which nothing moved for a while; ``problems``: of places and of sinks, a line each."""
 
     found: int = 0
     writing: int = 0
@@ -77,6 +80,7 @@ class PassTally:
     broken: int = 0
     skipped: int = 0
     regressions: int = 0
+    stalled: int = 0
     unseen: int = 0
     problems: list[str] = field(default_factory=list)
 
@@ -183,6 +187,21 @@ def _keep(history: RunHistory, found: FoundLog, run: WatchedRun, sinks: Sinks, t
             kept = history.run(number)
             assert kept is not None
             history.tell(EventKind.RUN, sinks, now, kept, _run_body(kept))
+            if run.stalls:
+                tally.stalled += 1
+                history.tell(EventKind.STALL, sinks, now, kept, _stall_body(kept, run.stalls))
+
+
+def _stall_body(run: KeptRun, stalls: Sequence[RunStalled]) -> dict[str, object]:
+    return {
+        "app": app_entry(run),
+        "run": run.id,
+        "log": shown_place(run.place),
+        "started_ms": run.key.started_ms,
+        "finished": run.finished,
+        "stalls": [msgspec.to_builtins(one) for one in stalls[:STALLS_TOLD]],
+        "stalls_left_out": max(0, len(stalls) - STALLS_TOLD),
+    }
 
 
 def _run_body(run: KeptRun) -> dict[str, object]:

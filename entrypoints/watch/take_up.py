@@ -22,11 +22,13 @@ from podtide.adapters.eventlog.sensor import EventLogSensor
 from podtide.adapters.fleet.rows import FleetRow, RowStatus, row_of, shortened
 from podtide.adapters.history.accounts import account_bytes
 from podtide.adapters.history.store import HistoryError, RunHistory
-from podtide.adapters.history.values import RunKey, WatchedRun, run_bytes
+from podtide.adapters.history.values import RunKey, RunStalled, WatchedRun, run_bytes
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import Millis
+from podtide.domain.comparison.account import RunStall
 from podtide.domain.recorded.application import Application
 from podtide.domain.recorded.unknowns import lost_parts
+from podtide.domain.stalls.causes import ROWS
 from podtide.domain.whatif.prices import Usage
 from podtide.entrypoints.compare.accounts import read_account
 from podtide.entrypoints.fleet.assess import assess_application
@@ -81,6 +83,7 @@ def _assessed(path: str, wish: FleetOptions) -> tuple[FleetRow, WatchedRun]:
         ended_ms=application.ended_ms,
         finished=whole,
         healthy=whole and _succeeded(application),
+        stalls=tuple(map(_stalled, account.stalls)),
     )
     return row, run
 
@@ -91,6 +94,11 @@ def usage_as_billed(shapes: Iterable[tuple[int, int, Millis]]) -> Usage:
     core_ms = sum(cores * ms for cores, _, ms in known)
     mib_ms = sum(memory * ms for _, memory, ms in known)
     return Usage(core_ms / HOUR_MS, mib_ms / 1024 / HOUR_MS)
+
+
+def _stalled(one: RunStall) -> RunStalled:
+    row, seconds = ROWS[one.cause], (one.ended_ms - one.began_ms) / 1000
+    return RunStalled(one.cause.value, one.profile, one.began_ms / 1000, seconds, one.lasts, row.meaning, row.advice)
 
 
 def _succeeded(application: Application) -> bool:

@@ -22,7 +22,7 @@ from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.eventlog.contents import begins_late
 from podtide.adapters.eventlog.sensor import EventLogSensor
 from podtide.adapters.recording.log_actuator import LogWorld
-from podtide.adapters.text.format import count
+from podtide.adapters.text.format import count, lasting
 from podtide.adapters.text.progress import ByteProgress
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import Millis, ProfileId
@@ -36,8 +36,10 @@ from podtide.domain.recorded.reading import Facts, LogReading
 from podtide.domain.recorded.request_times import Registration, Target, request_times
 from podtide.domain.recorded.unknowns import LATE_START, MISSING_PARTS, LogTraits, unknowns_of
 from podtide.domain.rerun.heartbeats import is_reset_at_start
+from podtide.domain.stalls.stalls import Stall
 from podtide.entrypoints.common.event_loop import Loop
 from podtide.entrypoints.common.log_config import NothingToReplay, SettledConf, settle
+from podtide.entrypoints.common.loop_stalls import LoopStalls
 
 TARGETS_MAX: Final = 1_000_000
 """Changes of the target that are kept; an application that changes its mind every second does so for eleven days."""
@@ -54,7 +56,8 @@ class NothingToRun(NothingToReplay):
 class RecordedLog:
     """An application as recorded. ``settled``: the conf that it ran under; ``targets``: the replayed target, all profiles
     together, at each change (empty without dynamic allocation); ``counts``: what became of the lines; ``notes``: what is to
-    be said of the conf and the log; ``attempt``: Spark's own id of the attempt, where there is one."""
+    be said of the conf and the log; ``attempt``: Spark's own id of the attempt, where there is one; ``stalls``: those that
+    were asked for."""
 
     application: Application
     settled: SettledConf
@@ -62,6 +65,7 @@ class RecordedLog:
     counts: Mapping[str, int]
     notes: tuple[str, ...]
     attempt: str | None = None
+    stalls: tuple[Stall, ...] = ()
 
 
 class _Asking(LogWorld):
@@ -107,20 +111,30 @@ def read_application(
     times = [t for t in (prologue.started_ms, prologue.first_ms) if t is not None]
     start = max(0, min(times, default=sensor.clock))
     asking = _Asking()
-    loop = Loop(settled.config, start, asking, _unobserved) if settled.enabled else None
-    if loop is not None and is_reset_at_start(settled.conf):
+    watch = LoopStalls(settled, start) if account is not None else None
+    loop: Loop | None = None
+    if settled.enabled or watch is not None:
+        # Without dynamic allocation nothing is asked for; the loop then only says how things stood.
+        world = asking if settled.enabled else LogWorld(_nowhere)
+        loop = Loop(settled.config, start, world, lambda now: _observe(watch, loop, now))
+    if loop is not None and settled.enabled and is_reset_at_start(settled.conf):
         loop.lanes[0].take(loop.load.with_signals((), (Reset(start),)), loop.config, start)
     for batch in sensor.batches():
         if loop is not None:
             loop.take(batch)
         if progress is not None:
             progress()
+    last = sensor.clock if prologue.ended_ms is None else max(sensor.clock, prologue.ended_ms)
+    stalls: tuple[Stall, ...] = ()
     if loop is not None:
-        loop.finish(sensor.clock if prologue.ended_ms is None else max(sensor.clock, prologue.ended_ms))
+        loop.finish(last)
+    if loop is not None and watch is not None:
+        watch.observe(loop, last, last=True)
+        stalls = tuple(watch.stalls(last))
     compacted = bool(source.compacted)
     refusal = reading.nothing(compacted=compacted)
     if refusal is not None:
-        raise NothingToRun(_why(refusal.why, sensor))
+        raise NothingToRun("; ".join([_why(refusal.why, sensor), *(_stalled(stall, last) for stall in stalls[:1])]))
     began = reading.times.begins(start)
     end = reading.times.ends(began, reading.fleet.lives, several=sensor.seen.applications > 1)
     lives = reading.settle(began, end)
@@ -147,7 +161,7 @@ def read_application(
     }
     targets = tuple((target.at, sum(target.executors.values())) for target in asking.targets)
     notes = (*settled.notes, *_notes(sensor, loop))
-    return RecordedLog(application, settled, targets, lines, notes, prologue.attempt)
+    return RecordedLog(application, settled, targets, lines, notes, prologue.attempt, stalls)
 
 
 class Loaded(NamedTuple):
@@ -282,5 +296,12 @@ def _nowhere(_record: dict[str, Any]) -> None:
     """Records are not kept."""
 
 
-def _unobserved(_now: Millis) -> None:
-    """Nobody watches the replay."""
+def _observe(watch: LoopStalls | None, loop: Loop | None, now: Millis) -> None:
+    """The watch over stalls, where there is one."""
+    if watch is not None and loop is not None:
+        watch.observe(loop, now)
+
+
+def _stalled(stall: Stall, end: Millis) -> str:
+    """What kept a log from having a task that ended."""
+    return f"nothing moved for {lasting((stall.until or end) - stall.since)}: {stall.cause.value}"

@@ -12,12 +12,14 @@ from podtide.domain.comparison.account import (
     HostWork,
     LongestTask,
     RunAccount,
+    RunStall,
     StageAccount,
     TaskTime,
     WorkUnit,
 )
 from podtide.domain.comparison.chain import ChainStage, chain_of
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
+from podtide.domain.stalls.causes import StallCause
 
 times = st.integers(0, 1_000_000)
 PLAIN = StageAccount(
@@ -114,6 +116,14 @@ def stages(draw: st.DrawFn) -> StageAccount:
 
 
 @st.composite
+def stalls(draw: st.DrawFn) -> RunStall:
+    """Any stall."""
+    began, ended = sorted(draw(st.lists(times, min_size=2, max_size=2)))
+    cause = draw(st.sampled_from([StallCause.DRIVER, StallCause.QUOTA, StallCause.SHUFFLES]))
+    return RunStall(cause, draw(st.integers(0, 1)), began, ended, draw(st.booleans()))
+
+
+@st.composite
 def runs(draw: st.DrawFn) -> RunAccount:
     """Any run of a few stages, some of which look the same."""
     known = draw(st.lists(st.tuples(stages(), st.sampled_from(["scan", "join", "write"])), max_size=4))
@@ -137,5 +147,6 @@ def runs(draw: st.DrawFn) -> RunAccount:
         ),
         bill={cause: draw(times) for cause in (SpendCause.RUNNING, SpendCause.SHUFFLE)},
         driver_ready_ms=draw(st.none() | times),
+        stalls=tuple(draw(st.lists(stalls(), max_size=3))),
         conf=draw(st.dictionaries(st.sampled_from(["spark.executor.cores", "spark.app.id"]), st.sampled_from("12"))),
     )

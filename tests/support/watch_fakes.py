@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from podtide.adapters.fleet.rows import FleetRow, RowStatus
 from podtide.adapters.history.store import RunHistory
-from podtide.adapters.history.values import RunKey, WatchedRun, run_bytes
+from podtide.adapters.history.values import RunKey, RunStalled, WatchedRun, run_bytes
 from podtide.adapters.process_pool import Ended
 from podtide.domain.rerun.ledger.causes import SpendCause
 from podtide.entrypoints.watch.take_up import TakeUpOptions
@@ -69,6 +69,7 @@ def fake_take_up(options: TakeUpOptions, request: bytes) -> bytes:
     run = WatchedRun(
         row=row, attempt=key.attempt, ended_ms=key.started_ms + int(1000 * runtime_s), finished=finished,
         healthy=finished and said.get("healthy", True), core_hours=said.get("core_hours", runtime_s / 600),
+        stalls=tuple(RunStalled(*one) for one in said.get("stalls", ())),
     )  # fmt: skip
     return run_bytes(run)
 

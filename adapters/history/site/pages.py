@@ -118,10 +118,13 @@ def overview(history: RunHistory, terms: SiteTerms) -> bytes:
         f"{count(totals.runs, 'run')} of {count(totals.applications, 'application')}, "
         f"{count(totals.events[EventKind.REGRESSION.value], 'regression')} reported"
     )
+    if stalled := totals.events[EventKind.STALL.value]:
+        lead += f", {count(stalled, 'stalled run')}"
     broken = (
         element("a", f"{count(totals.broken, 'log')} could not be taken up", href="/broken") if totals.broken else None
     )
     told = [json.loads(one.body) for one in history.events(frozenset({EventKind.REGRESSION}), REGRESSIONS)]
+    stalls = [json.loads(one.body) for one in history.events(frozenset({EventKind.STALL}), REGRESSIONS)]
     rows = [_app_row(history, one, terms) for one in known]
     heads = ["Application", "Runs", "Run time", "Last runs", terms.unit.capitalize(), "Waste", "Best setting saves"]
     more = len(known) < totals.applications
@@ -129,6 +132,7 @@ def overview(history: RunHistory, terms: SiteTerms) -> bytes:
         "Applications",
         lead,
         _section("Regressions", *map(_told, told)) if told else None,
+        _section("Stalls", *map(_stalled, stalls)) if stalls else None,
         _section(
             "Applications",
             _table(heads, rows, "The figures are those of each application's last run.", text=(6,)),
@@ -145,6 +149,7 @@ def application(history: RunHistory, named: str, terms: SiteTerms) -> bytes:
     runs = history.runs_of(named, RUNS)
     old_first = runs[::-1]
     told = [json.loads(one.body) for one in history.events(frozenset({EventKind.REGRESSION}), 3, named)]
+    stalls = [json.loads(one.body) for one in history.events(frozenset({EventKind.STALL}), 3, named)]
     columns = [
         BillColumn(_link(run), f"{_when(run)}: {executor_seconds(sum(run.row.ledger.values()))}", run.row.ledger)
         for run in old_first
@@ -161,6 +166,7 @@ def application(history: RunHistory, named: str, terms: SiteTerms) -> bytes:
         named,
         f"{count(len(runs), 'run')} shown, the last one {_when(runs[0])}",
         _section("Regressions", *map(_told, told)) if told else None,
+        _section("Stalls", *map(_stalled, stalls)) if stalls else None,
         _section(
             "Trend",
             element("h3", "Run time"),
@@ -186,11 +192,12 @@ def application(history: RunHistory, named: str, terms: SiteTerms) -> bytes:
 def run_page(history: RunHistory, run: KeptRun, first: int, terms: SiteTerms) -> bytes:
     """One run. ``first``: the number of a run by which its application is linked to."""
     row = run.row
-    told = [
-        body
-        for event in history.events(frozenset({EventKind.REGRESSION, EventKind.IMPROVEMENT}), RUNS, run.name)
-        if (body := json.loads(event.body))["run"] == run.id
+    kinds = frozenset({EventKind.REGRESSION, EventKind.IMPROVEMENT, EventKind.STALL})
+    events = [
+        body for event in history.events(kinds, RUNS, run.name) if (body := json.loads(event.body))["run"] == run.id
     ]
+    told = [body for body in events if body["kind"] != EventKind.STALL.value]
+    stalls = [body for body in events if body["kind"] == EventKind.STALL.value]
     figures = [
         ("Run time", took(row.runtime_s), _normal(run, "run time", row.runtime_s, "s", took)),
         (
@@ -219,6 +226,7 @@ def run_page(history: RunHistory, run: KeptRun, first: int, terms: SiteTerms) ->
         _section("Regression" if any(one["kind"] == "regression" for one in told) else "Change", *map(_told, told))
         if told
         else None,
+        _section("Stalls", *map(_stalled, stalls)) if stalls else None,
         _section(
             "In short",
             *(element("p", one, class_="warning") for one in state),
@@ -320,6 +328,28 @@ def _advice(runs: Sequence[KeptRun]) -> Markup | None:
         )
     heads = ["Setting", "Saves", "Run time then", "Settings of the last run that it helps"]
     return _section("What would help", _table(heads, rows, "Forecasts, as podtide fleet computes them.", text=(3,)))
+
+
+def _stalled(body: dict[str, Any]) -> Markup:
+    """A run in which nothing moved: when, for how long, why, what to do."""
+    return element(
+        "div",
+        element("a", name(body["app"]["name"], 100), href=f"/run/{int(body['run'])}"),
+        f", {moment(int(body['started_ms']))}: tasks waited and nothing moved",
+        element(
+            "ul",
+            *(
+                element(
+                    "li",
+                    f"{visible(one['cause'], 60)}, for {took(one['seconds'])}",
+                    " to the end of the log" if one["lasts"] else None,
+                    element("small", " ", visible(f"{one['meaning']} {one['advice']}", 600)),
+                )
+                for one in body["stalls"][:CAUSES_SHOWN]
+            ),
+        ),
+        class_="told",
+    )
 
 
 def _told(body: dict[str, Any]) -> Markup:

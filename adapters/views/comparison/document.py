@@ -17,11 +17,24 @@ from podtide.domain.comparison.baseline import Baseline
 from podtide.domain.comparison.comparison import CauseOfChange, Comparison, ConfChange
 from podtide.domain.comparison.evidence import CauseFigure, Unit
 from podtide.domain.rerun.ledger.causes import SpendCause
+from podtide.domain.stalls.causes import ROWS
 from podtide.domain.whatif.prices import Prices
 
 CORE_HOURS: Final = "core-hours"
 STAGES_MAX: Final = 50
 NOTES_MAX: Final = 20
+
+
+class StallEntry(Struct, frozen=True):
+    """Tasks waited and nothing moved, from ``began_s`` on since the start; ``lasts``: to the end of the log."""
+
+    cause: str
+    profile: int
+    began_s: float
+    ended_s: float
+    lasts: bool
+    meaning: str
+    advice: str
 
 
 class ComparedRun(Struct, frozen=True):
@@ -41,6 +54,7 @@ class ComparedRun(Struct, frozen=True):
     peak_executors: int
     lost_executors: int
     tasks: int
+    stalls: tuple[StallEntry, ...] = ()
 
 
 class BaselineEntry(Struct, frozen=True):
@@ -233,6 +247,18 @@ def _run(run: RunAccount, log: str, cost: float) -> ComparedRun:
         executors.peak,
         sum(executors.lost.values()),
         run.tasks,
+        tuple(
+            StallEntry(
+                one.cause.value,
+                one.profile,
+                one.began_ms / 1000,
+                one.ended_ms / 1000,
+                one.lasts,
+                ROWS[one.cause].meaning,
+                ROWS[one.cause].advice,
+            )
+            for one in run.stalls
+        ),
     )
 
 

@@ -88,6 +88,14 @@ def causes(document: ComparisonDocument) -> list[CauseRow]:
     return rows
 
 
+def stalls(document: ComparisonDocument) -> list[tuple[Markup, ...]]:
+    """When nothing moved: the run, when and why, what it means and what to do."""
+    rows = words.stalls(document)[:ROWS_MAX]
+    return [
+        (prose(which), prose(words.stall(one), 200), prose(f"{one.meaning} {one.advice}", 600)) for which, one in rows
+    ]
+
+
 STEP_HEIGHT: Final = 14
 
 

@@ -12,6 +12,7 @@ from podtide.adapters.views.comparison.document import CORE_HOURS, CauseEntry, C
 from podtide.adapters.views.whatif.figures import change, number, percent, signed, took, whole
 
 STAGES_SHOWN: Final = 8
+STALLS_SHOWN: Final = 6
 SETTINGS_SHOWN: Final = 12
 BILL_SHOWN: Final = 8
 EVIDENCE_SHOWN: Final = 4
@@ -32,6 +33,7 @@ class ComparisonView:
         """Everything."""
         self.header()
         self.causes()
+        self.stalls()
         self.bill()
         self.stages()
         self.settings()
@@ -99,6 +101,18 @@ class ComparisonView:
                     page.hanging(blank, page.text(escaped(line, TEXT_MAX), "held" if line.startswith("with ") else ""))
                 )
             )
+
+    def stalls(self) -> None:
+        """When nothing moved in either run."""
+        page, rows = self.page, words.stalls(self.document)
+        if not rows:
+            return
+        page.title("Stalls", "tasks waited and nothing moved")
+        for which, one in rows[:STALLS_SHOWN]:
+            page.bullet("!", f"{which} run: {words.stall(one)}", "bad")
+            page.bullet(" ", f"{one.meaning} {one.advice}", "dim")
+        if (more := len(rows) - STALLS_SHOWN) > 0:
+            page.say(f"  and {more} more", "dim")
 
     def bill(self) -> None:
         """Where the bill changed."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from podtide.adapters.text.format import setting_text
+from podtide.adapters.text.format import clock, setting_text
 from podtide.adapters.views.comparison.document import (
     CORE_HOURS,
     CauseEntry,
     ComparisonDocument,
     FigureEntry,
     SettingEntry,
+    StallEntry,
 )
 from podtide.adapters.views.whatif.figures import change, money, number, percent, took
 from podtide.domain.comparison.causes import ChangeCause
@@ -54,6 +55,8 @@ def titled(one: CauseEntry) -> str:
     if one.cause == ChangeCause.EXECUTORS.value:
         counted = "fewer executors" if one.runtime_s > 0 else "more executors"
         return f"{counted}: {_LIMITED[detail]}" if detail in _LIMITED else counted
+    if one.cause == ChangeCause.STALL.value and detail:
+        return f"{one.cause}: {detail}"
     if one.cause == ChangeCause.SLOW_HOST.value:
         return f"slow host {detail}"
     return one.cause
@@ -96,6 +99,20 @@ def cost(document: ComparisonDocument, amount: float) -> str:
 def signed_cost(document: ComparisonDocument, amount: float) -> str:
     """The same with its sign."""
     return f"{'+' if amount > 0 else '−'}{cost(document, abs(amount))}" if amount else cost(document, 0.0)
+
+
+def stalls(document: ComparisonDocument) -> list[tuple[str, StallEntry]]:
+    """The stalls of both runs, each with which run it is of."""
+    return [
+        (which, one) for which, run in (("first", document.first), ("second", document.second)) for one in run.stalls
+    ]
+
+
+def stall(one: StallEntry) -> str:
+    """``driver does nothing at 0:04 for 6m 01s``."""
+    profile = f" (profile {one.profile})" if one.profile else ""
+    until = ", to the end" if one.lasts else ""
+    return f"{one.cause}{profile} at {clock(round(one.began_s * 1000))} for {took(one.ended_s - one.began_s)}{until}"
 
 
 def _amount(value: float, unit: str) -> str:

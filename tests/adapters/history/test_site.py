@@ -37,6 +37,8 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for day in range(3):
         log(folder / "logs" / f"hostile-{day}", HOSTILE, day, spark=HOSTILE)
     log(folder / "logs" / "refused", "refused", 1, status="refused")
+    stall = (HOSTILE, 0, 12.0, 340.0, True, HOSTILE, "Raise the quota.")
+    log(folder / "logs" / "hung", "hung", 1, stalls=[stall])
     log(folder / "logs" / f"bad {HOSTILE.replace('/', '_')}", "x", 1).write_text("damaged {}")
     run_watch(asked(folder), Inline, FakeClock(), work=fake_take_up)
     return folder / "history.db"
@@ -86,10 +88,10 @@ def test_every_link_leads_to_a_page_and_nothing_of_a_log_is_markup(history: Path
         seen[path] = page.text
         assert all(re.fullmatch(r"/[a-z0-9/]*", link) for link in page.links)
         waiting += [link for link in page.links if link not in seen and link not in waiting]
-    assert len([path for path in seen if path.startswith("/run/")]) == 13
+    assert len([path for path in seen if path.startswith("/run/")]) == 14
     assert "<script>alert(1)</script>" in seen["/"]
     assert "is damaged" in seen["/broken"]
-    assert "13 runs of 3 applications, 2 regressions reported" in seen["/"]
+    assert "14 runs of 4 applications, 2 regressions reported, 1 stalled run" in seen["/"]
 
 
 def test_the_page_of_an_application_says_what_was_normal_and_what_was_not(history: Path) -> None:
@@ -101,6 +103,15 @@ def test_the_page_of_an_application_says_what_was_normal_and_what_was_not(histor
     assert "lean" in page
     run = site(history).reply(HttpAsked(f"/run/{known['etl-5']}")).body.decode()
     assert "normally 1m40s (+60%)" in Links(run).text
+
+
+def test_a_run_in_which_nothing_moved_is_told_on_every_page_about_it(history: Path) -> None:
+    pages = site(history)
+    for path in ("/", f"/app/{numbers(history)['hung-1']}", f"/run/{numbers(history)['hung-1']}"):
+        shown = Links(pages.reply(HttpAsked(path)).body.decode())
+        assert "tasks waited and nothing moved" in shown.text
+        assert "for 5m40s to the end of the log" in shown.text
+        assert "Raise the quota." in shown.text
 
 
 def test_money_is_shown_by_the_prices_that_were_given(history: Path) -> None:

@@ -11,6 +11,7 @@ from scripts.make_compared_logs import APPLICATION, COMPARED
 from tests.support import commands
 from tests.support.event_log_lines import START, begun, executor, line, written
 from tests.support.schemas import validate
+from tests.support.stall_logs import M, S, ghost, nothing_starts
 
 BASE = COMPARED / APPLICATION / "base" / "run1" / "log"
 AGAIN = COMPARED / APPLICATION / "base_again" / "run1" / "log"
@@ -85,6 +86,32 @@ def test_a_log_in_which_no_task_ended_is_refused(tmp_path: Path) -> None:
     found = asked(BASE, log)
     assert found.code == 3
     assert "no task in it" in found.err
+    (tmp_path / "hung").mkdir()
+    found = asked(BASE, written(tmp_path / "hung", ghost(20 * S)))
+    assert "no task in it: there is nothing to run again; nothing moved for 19m 59s: ghost executor" in found.err
+
+
+def test_a_stall_is_a_cause_with_what_to_do(tmp_path: Path) -> None:
+    for name, pause in (("fast", S), ("hung", 6 * M)):
+        (tmp_path / name).mkdir()
+        written(tmp_path / name, nothing_starts(pause))
+    fast, hung = (next((tmp_path / name).iterdir()) for name in ("fast", "hung"))
+    page = tmp_path / "page.html"
+    found = commands.document("compare", fast, hung, "--report", page)
+    validate(found, "compare")
+    assert found["causes"][0]["cause"] == ChangeCause.STALL.value
+    assert found["causes"][0]["details"] == {"driver does nothing": 359.0}
+    (stall,) = found["second"]["stalls"]
+    assert (stall["cause"], stall["began_s"], stall["ended_s"], stall["lasts"]) == (
+        "driver does nothing",
+        4.0,
+        365.0,
+        False,
+    )
+    words = asked(fast, hung).words
+    assert "because of nothing moved: driver does nothing (+5m59s)" in words
+    assert "second run: driver does nothing at 0:04 for 6m01s Tasks wait, executors are free" in words
+    assert "thread dump of the driver" in page.read_text()
 
 
 def test_the_page_loads_nothing_and_escapes_what_logs_say(tmp_path: Path) -> None:

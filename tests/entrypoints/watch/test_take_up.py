@@ -13,8 +13,10 @@ from podtide.adapters.history.store import RunHistory
 from podtide.adapters.history.values import WatchedRun, run_of
 from podtide.entrypoints.cli import run
 from podtide.entrypoints.watch.take_up import TakeUpOptions, take_up
+from tests.support.event_log_lines import written
 from tests.support.nightly_logs import another_night, lines_of
 from tests.support.project import PROJECT
+from tests.support.stall_logs import M, nothing_starts
 
 DEMO = next((PROJECT / "demo").glob("eventlog_v2_*"))
 
@@ -87,3 +89,10 @@ def test_a_regression_of_real_runs_names_its_cause(tmp_path: Path, run_of_last_n
     assert found[0]["causes"][0]["text"].startswith(cause)
     if run_of_last_night == "maximum":
         assert "spark.dynamicAllocation.maxExecutors" in found[0]["causes"][0]["settings"][0]
+
+
+def test_when_nothing_moved_is_part_of_the_answer(tmp_path: Path) -> None:
+    (stall,) = answer(Path(written(tmp_path, nothing_starts(6 * M)))).stalls
+    assert (stall.cause, stall.began_s, stall.seconds, stall.lasts) == ("driver does nothing", 4.0, 361.0, False)
+    assert "jstack" in stall.advice
+    assert answer(DEMO).stalls == ()

@@ -183,6 +183,31 @@ def test_a_webhook_gets_regressions_and_gets_them_later_if_it_is_away(tmp_path: 
     assert watched(asked(tmp_path, hook=url), clock) == 0
 
 
+def test_a_run_in_which_nothing_moved_is_told_once_healthy_or_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hung = ("quota", 0, 12.0, 340.0, True, "The API server \x1b[31mrefuses.", "Raise it.")
+    log(tmp_path / "logs" / "a", "etl", 1, healthy=False, finished=False, stalls=[hung] * 12)
+    log(tmp_path / "logs" / "b", "etl", 2)
+    with Receiver() as receiver:
+        assert watched(asked(tmp_path, hook=receiver.url)) == 1
+        assert [(one["kind"], one["app"]["id"]) for one in receiver.bodies] == [("stall", "etl-1")]
+        assert watched(asked(tmp_path, hook=receiver.url)) == 0
+    (found,) = (one for one in events(tmp_path) if one["kind"] == "stall")
+    assert (len(found["stalls"]), found["stalls_left_out"], found["finished"]) == (10, 2, False)
+    assert found["stalls"][0] == dict(
+        zip(("cause", "profile", "began_s", "seconds", "lasts", "meaning", "advice"), hung, strict=True)
+    )
+    said = capsys.readouterr().out
+    assert (
+        "etl: tasks waited and nothing moved, run etl-1\n  quota at 0:12 for 5m 40s, to the end of the log: The" in said
+    )
+    assert "\x1b" not in said
+    assert "1 stalled run; the history has 2 runs" in said
+    page = _metrics(str(tmp_path / "history.db"))(HttpAsked("/metrics")).body.decode()
+    assert 'podtide_app_stalled_runs_total{app="etl"} 1' in page
+
+
 def test_a_webhook_that_nobody_answers_is_a_problem_and_no_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
