@@ -6,9 +6,10 @@ STAMP := $(VENV)/.installed
 # One process for each core; they have to draw the same cases, some of which are sets.
 PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -q -n auto --dist worksteal --benchmark-disable
 LIVE := $(BIN)/python -m pytest tests/live -q --benchmark-disable --durations=5
-# The real Spark, 400 MB of it, for those tests alone that run beside it.
+# The real Spark, 400 MB of it, for those tests alone that run beside it; and older releases, which podtide cluster runs too.
 SPARK := .venv-spark
 SPARK_STAMP := $(SPARK)/.installed
+OLDER_SPARKS := $(SPARK)-4.0/.installed $(SPARK)-3.5/.installed
 DEMO := $(firstword $(wildcard demo/eventlog_v2_*))
 
 .PHONY: help demo test check lint types contracts schemas reference site mutants search unit domain outside plain-python live-quick live conformance truth-check accuracy intervals soak bench wheel clean
@@ -100,7 +101,7 @@ plain-python: $(STAMP)
 live-quick: $(STAMP)
 	$(LIVE)
 
-live: $(STAMP) $(if $(PODTIDE_SPARK_PYTHON),,$(SPARK_STAMP))
+live: $(STAMP) $(if $(PODTIDE_SPARK_PYTHON),,$(SPARK_STAMP)) $(OLDER_SPARKS)
 	PODTIDE_LIVE=full PODTIDE_LIVE_REQUIRED=1 PODTIDE_SPARK_PYTHON=$(or $(PODTIDE_SPARK_PYTHON),$(abspath $(SPARK))/bin/python) $(LIVE)
 	PODTIDE_SPARK_PYTHON=$(or $(PODTIDE_SPARK_PYTHON),$(abspath $(SPARK))/bin/python) $(BIN)/python -m benchmarks.bench_live --full
 
@@ -108,6 +109,11 @@ $(SPARK_STAMP):
 	$(PYTHON) -m venv $(SPARK)
 	$(SPARK)/bin/python -m pip install --quiet pyspark==4.3.0
 	@touch $(SPARK_STAMP)
+
+$(SPARK)-%/.installed:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet "pyspark==$*.*"
+	@touch $@
 
 wheel: $(STAMP)
 	$(BIN)/python scripts/check_wheel.py
@@ -132,4 +138,4 @@ bench: $(STAMP)
 	$(BIN)/python -m pytest benchmarks --benchmark-only
 
 clean:
-	rm -rf $(VENV) $(SPARK) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache out
+	rm -rf $(VENV) $(SPARK) $(SPARK)-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache out

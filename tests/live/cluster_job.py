@@ -35,6 +35,7 @@ while executors() and time.monotonic() < end:
 print(
     json.dumps(
         {
+            "version": context.version,
             "master": context.master,
             "app": context.applicationId,
             "idle": executors(),

@@ -184,17 +184,8 @@ class Life:
         return next(one for one in reversed(self.lines()) if one.get("kind") == "status")
 
     def figures(self) -> dict[str, int]:
-        """How things stand now, by its metrics: pods by state, ``target`` and ``registered``. Empty before it serves."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as answer:
-                page = answer.read().decode()
-        except OSError:
-            return {}
-        found: Counter[str] = Counter()
-        for name, labels, value in _METRIC.findall(page):
-            state = re.search(r'state="([a-z]+)"', labels)
-            found[state[1] if name == "pods" and state else name.removesuffix("_executors")] += int(float(value))
-        return {state: count for state, count in found.items() if count}
+        """How things stand now: see ``figures``."""
+        return figures(self._port)
 
     # checks
 
@@ -226,6 +217,20 @@ class Life:
         """What it said last of the pods is what a list says."""
         said = {state: count for state, count in self.status()["pods"].items() if state != "deleted"}
         assert said == dict(truth(self.cluster, self.namespace)), self.told()[-3000:]
+
+
+def figures(port: int) -> dict[str, int]:
+    """How a run stands, by its metrics: pods by state, ``target``, ``registered``; no zeros. Empty before it serves."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            page = answer.read().decode()
+    except OSError:
+        return {}
+    found: Counter[str] = Counter()
+    for name, labels, value in _METRIC.findall(page):
+        state = re.search(r'state="([a-z]+)"', labels)
+        found[state[1] if name == "pods" and state else name.removesuffix("_executors")] += int(float(value))
+    return {state: count for state, count in found.items() if count}
 
 
 def truth(cluster: Cluster, namespace: str, app_id: str = APP) -> Counter[str]:

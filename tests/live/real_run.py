@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 
 from tests.live.cluster import Cluster
+from tests.live.life import figures
+from tests.live.server import free_ports
 from tests.live.spark_driver import SparkDriver
 from tests.live.waiting import until
 from tests.support.project import PROJECT
@@ -33,11 +35,13 @@ class Run:
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.recording = folder / "run.jsonl"
+        self._port = free_ports(1)
         self._said = folder / "said.txt"
         settings = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
         command = [
             *PROGRAM, "run", "--app-id", driver.app_id, "--namespace", namespace, "--kubeconfig", str(cluster.admin),
-            "--driver-url", driver.url, "--record", str(self.recording), *settings, *options,
+            "--driver-url", driver.url, "--record", str(self.recording), "--metrics-port", str(self._port),
+            *settings, *options,
         ]  # fmt: skip
         self._out = self._said.open("wb")
         self._process = subprocess.Popen(
@@ -72,9 +76,17 @@ class Run:
         """What it printed so far."""
         return self._said.read_text(errors="replace")
 
+    def figures(self) -> dict[str, int]:
+        """How things stand now: see ``life.figures``."""
+        return figures(self._port)
+
     def stop(self, timeout_s: float = 60) -> int:
         """SIGTERM; the exit code."""
         self._process.send_signal(signal.SIGTERM)
+        return self.ended(timeout_s)
+
+    def ended(self, timeout_s: float = 60) -> int:
+        """Wait for its end; the exit code."""
         return self._process.wait(timeout_s)
 
     def kill(self) -> None:

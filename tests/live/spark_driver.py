@@ -30,10 +30,13 @@ from podtide.adapters.kubelet.kubelet import Kubelet, KubeletConfig, process_kub
 from podtide.adapters.kubelet.spark_process import LocalSpark, pyspark_of
 from podtide.domain.fakes.kubernetes.real_pods import uniform
 from tests.live.cluster import Cluster
+from tests.support.project import PROJECT
 
 PROGRAM: Final = Path(__file__).with_name("spark_program.py")
 VARIABLE: Final = "PODTIDE_SPARK_PYTHON"
 START_S: Final = 120.0
+RELEASES: Final = ("4.3", "4.0", "3.5")
+"""Of Spark; the first is the one whose decisions podtide makes."""
 
 ASLEEP: Final[Mapping[str, str]] = {
     "spark.dynamicAllocation.enabled": "true",
@@ -66,12 +69,17 @@ OUTSPOKEN: Final = (
 """Loggers at DEBUG."""
 
 
-def spark_python() -> str:
-    """The Python that has pyspark, or skip."""
-    python = os.environ.get(VARIABLE)
-    if not python:
-        pytest.skip(f"{VARIABLE} names no Python with pyspark 4.3: nothing was tried with real Spark")
-    return python
+def spark_python(release: str = RELEASES[0]) -> str:
+    """The Python that has pyspark of a release, or skip."""
+    if release == RELEASES[0]:
+        python = os.environ.get(VARIABLE)
+        if not python:
+            pytest.skip(f"{VARIABLE} names no Python with pyspark {release}: nothing was tried with real Spark")
+        return python
+    older = PROJECT / f".venv-spark-{release}" / "bin" / "python"
+    if not older.exists():
+        pytest.skip(f"no Python with pyspark {release}, which make live makes: nothing was tried with Spark {release}")
+    return str(older)
 
 
 class SparkFailed(Exception):

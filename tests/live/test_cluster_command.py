@@ -1,7 +1,7 @@
 """``podtide cluster -- python job.py`` with real Spark: no cluster, no change of the program, nothing left.
 
 The program's executors come, go while there is nothing to do, come back, and its answers are right. Needs
-PODTIDE_SPARK_PYTHON.
+PODTIDE_SPARK_PYTHON, and for older releases the Pythons that ``make live`` makes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.spark_driver import spark_python
+from tests.live.spark_driver import RELEASES, spark_python
 from tests.support.project import PROJECT
 
 JOB = Path(__file__).with_name("cluster_job.py")
@@ -34,8 +34,9 @@ SUMS = [[rest, sum(range(rest, 1000, 3))] for rest in range(3)]
 SUMMARY = re.compile(r"podtide cluster: (\d+) pods \((.*); 2 at once\), (\d+) API calls.*, ([0-9.,]+) executor-seconds")
 
 
-def test_a_program_with_dynamic_allocation(tmp_path: Path) -> None:
-    python = spark_python()
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_program_with_dynamic_allocation(tmp_path: Path, release: str) -> None:
+    python = spark_python(release)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
     environment |= {"PYTHONPATH": f"{PROJECT}/.typing", "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-m", "podtide", "cluster", "--", "env", "-u", "PYTHONPATH", python, str(JOB)]
@@ -44,6 +45,7 @@ def test_a_program_with_dynamic_allocation(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr[-3000:]
 
     told = json.loads(ran.stdout.splitlines()[-1])
+    assert told["version"].startswith(release)
     assert told["master"].startswith("k8s://https://127.0.0.1:")
     assert told["idle"] == 0  # they went, and came back
     assert told["jobs"] == [SUMS, SUMS]
