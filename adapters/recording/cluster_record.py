@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from typing import Any, Final, Self
 
 from podtide.adapters.api_server.front import ServedStep
+from podtide.adapters.recording.header import CLUSTER_KIND
 from podtide.adapters.recording.records.jsonl import encoded
 from podtide.domain.api_faults.faulty_server import WatchCut
 from podtide.domain.api_server.json_values import FrozenObject, at
 from podtide.domain.api_server.messages import ApiResponse, HttpRequest, WatchOver
 from podtide.domain.base.units import Millis
 
-KIND: Final = "cluster"
 PRIVATE: Final = 0o600
 _BUFFER: Final = 64 * 1024
 
@@ -38,7 +38,7 @@ class ClusterRecord:
         self._now = now
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
         self._file = os.fdopen(descriptor, "wb", buffering=_BUFFER)
-        self._put({"podtide": 1, "kind": KIND, "started_at_ms": now, "namespace": namespace})
+        self._put({"podtide": 1, "kind": CLUSTER_KIND, "started_at_ms": now, "namespace": namespace})
 
     def __call__(self, step: ServedStep) -> None:
         """A step was taken."""

@@ -29,6 +29,8 @@ from podtide.domain.conf.spark_versions import DEFAULT_VERSION, parse_version
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, BackOff, Policies
 
 KIND: Final = "recording"
+CLUSTER_KIND: Final = "cluster"
+"""Of the record of an embedded cluster."""
 
 Source: TypeAlias = Literal["live", "fake", "replay"]
 NO_RACKS: Final[Mapping[str, str]] = pmap()
@@ -182,6 +184,11 @@ def read_header(line: bytes) -> RecordingHeader:
         raise ValueError('no header; {"podtide": 1, "kind": "recording", ...} was expected')
     if first["podtide"] != SCHEMA_VERSION or isinstance(first["podtide"], bool):
         raise ValueError(f"version {first['podtide']} of the format; {SCHEMA_VERSION} is understood")
+    if first.get("kind") == CLUSTER_KIND:
+        raise ValueError(
+            "the record of a cluster (podtide cluster --record), which holds no decisions; a recording was expected "
+            "(podtide run --record)"
+        )
     if first.get("kind") != KIND:
         raise ValueError(f"a file of kind {first.get('kind')!r}; kind '{KIND}' was expected")
     try:

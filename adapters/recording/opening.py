@@ -1,4 +1,7 @@
-"""Whether a recording lies somewhere: its first line tells, and nothing else is read or loaded for it."""
+"""Whether a recording lies somewhere: its first line tells, and nothing else is read or loaded for it.
+
+The record of an embedded cluster counts as one here: whoever reads recordings refuses it, and says what it is.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.eventlog.bytes.lines import Chunk
 from podtide.adapters.eventlog.bytes.source import STDIN, open_log
 
-_OPENING: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"podtide"\s*:\s*\d+\s*,\s*"kind"\s*:\s*"recording"')
+_OPENING: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"podtide"\s*:\s*\d+\s*,\s*"kind"\s*:\s*"(?:recording|cluster)"')
 
 
 _PEEKED: Final = 8 * 1024

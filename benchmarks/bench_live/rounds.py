@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from podtide.domain.base.units import Millis
 from tests.live.cluster import Cluster
 from tests.live.kubelet import Kubelet
 from tests.live.proxy import Proxy
@@ -23,8 +24,8 @@ from tests.live.proxy import Proxy
 from .counting import Creates, Left, Traffic, Usage, creates, left, noticed, settled, traffic, usage
 from .rivals import RIGHTS, Podtide, Rival, Spark, podtide_stop
 
-START_DELAY_S: Final = 1.0
-DELETE_DELAY_S: Final = 0.5
+START_MS: Final[Millis] = 1_000
+DELETE_MS: Final[Millis] = 500
 GRACE_S: Final = 20.0
 """How long terminating pods are waited for before what is left is counted."""
 
@@ -115,7 +116,7 @@ class Field:
 
     def kubelet(self, namespace: str) -> AbstractContextManager[Kubelet]:
         """The hollow kubelet of a namespace."""
-        return self.cluster.kubelet(namespace, start_delay=START_DELAY_S, delete_delay=DELETE_DELAY_S, threads=16)
+        return self.cluster.kubelet(namespace, START_MS, DELETE_MS)
 
     # rounds
 
@@ -185,11 +186,10 @@ class Field:
                 now = usage(rival.pid)
                 result.usage[rival.name], result.cpu_s[rival.name] = now, now.cpu_s - cpu_s
                 bytes_of[rival.name] = (proxy.sent - sent, proxy.received - received)
-            started = {rival.name: kubelet.command("stat")["started"] for rival, _, kubelet, _ in there}
             self.say(f"{vanish} pods of each vanish, one after the other")
             gone = self._vanish([(rival.name, namespace) for rival, namespace, _, _ in there], target, vanish)
             for rival, _, kubelet, _ in there:
-                _up(kubelet, rival, target, started=started[rival.name] + vanish)
+                _up(kubelet, rival, target)
             spark.die()
             _, spark_namespace, _, _ = there[1]
             time.sleep(1.0)
@@ -255,13 +255,13 @@ class Field:
             )  # fmt: skip
 
 
-def _up(kubelet: Kubelet, rival: Rival, target: int, started: int = 0) -> float:
-    """Wait until so many pods run, and so many have ever been started; the seconds that took. Raises Stuck."""
+def _up(kubelet: Kubelet, rival: Rival, target: int) -> float:
+    """Wait until so many pods run; the seconds that took. Raises Stuck."""
     began = time.monotonic()
     most_s = _most_s(target)
-    while (seen := kubelet.command("stat"))["running"] < target or seen.get("started", 0) < started:
+    while (running := kubelet.running()) < target:
         if time.monotonic() - began > most_s:
-            raise Stuck(f"{rival.name}: {seen} instead of {target} running after {most_s:.0f} s; {kubelet.errors()}")
+            raise Stuck(f"{rival.name}: {running} instead of {target} running after {most_s:.0f} s")
         usage(rival.pid)  # OSError where it has ended
         time.sleep(0.1)
     return time.monotonic() - began

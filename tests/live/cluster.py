@@ -1,4 +1,4 @@
-"""A real API server for the tests of this folder, and what tests do to one.
+"""The API server for the tests of this folder, and what tests do to one.
 
 Where it comes from, in this order:
 
@@ -7,11 +7,10 @@ Where it comes from, in this order:
    one a service account is made.
 2. ``KUBEBUILDER_ASSETS``: a folder with etcd and kube-apiserver, as envtest installs it; both are started and stopped here.
 3. ``../shared/kubernetes`` beside the project: its ``up.sh`` and ``down.sh``, in a folder and on ports of our own.
+4. podtide's own API server, in this process. It needs Python alone, and ``PODTIDE_LIVE=embedded`` takes it before all of
+   these. Tests of what it has not are skipped (``conftest.py``), and the end says aloud that no real server was there.
 
-``PODTIDE_LIVE=embedded`` takes the API server of podtide itself before all of these; it needs openssl. Tests of what it has
-not are skipped (``conftest.py``).
-
-Without any of these the tests are skipped, loudly. Where one of them is there and does not work, they fail.
+``PODTIDE_LIVE_REQUIRED``: one of the first three must be there. Where one of them is there and does not work, tests fail.
 """
 
 from __future__ import annotations
@@ -36,8 +35,9 @@ from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubernetes.api import ApiAnswer, KubernetesApi, Query, Unreachable, Watcher, connect
 from podtide.domain.api_server.server import begin
 from podtide.domain.api_server.state import ApiConfig
+from podtide.domain.base.units import Millis
 from tests.live.audit import AuditLog
-from tests.live.kubelet import Kubelet
+from tests.live.kubelet import Kubelet, brisk
 from tests.live.server import SHARED, BrokenCluster, Server, from_assets, from_shared
 from tests.live.waiting import until
 
@@ -46,8 +46,15 @@ __all__ = ["BrokenCluster", "Cluster", "NoCluster", "find", "until"]
 USER: Final = {"kind": "User", "name": "driver", "apiGroup": "rbac.authorization.k8s.io"}
 
 
+REQUIRED: Final = "PODTIDE_LIVE_REQUIRED"
+NO_REAL_SERVER: Final = (
+    "there is no real API server: set PODTIDE_TEST_KUBECONFIG to a kubeconfig, or KUBEBUILDER_ASSETS to a folder with etcd "
+    "and kube-apiserver"
+)
+
+
 class NoCluster(Exception):
-    """There is nothing to test against; says what was looked for."""
+    """There is no real server where one is required; says what was looked for."""
 
 
 class Cluster:
@@ -198,15 +205,9 @@ class Cluster:
 
     # kubelets
 
-    @contextmanager
-    def kubelet(self, namespace: str, **options: object) -> Iterator[Kubelet]:
-        """A hollow kubelet for a namespace: ``start_delay=0.1, delete_delay=0.1, capacity=5, hold=True, nodes=2, ...``."""
-        kubelet = Kubelet(self.admin, namespace, self._work, options)
-        try:
-            kubelet.ready()
-            yield kubelet
-        finally:
-            kubelet.stop()
+    def kubelet(self, namespace: str, start_ms: Millis = 50, delete_ms: Millis = 100) -> Kubelet:
+        """Hollow kubelets for a namespace, to be entered."""
+        return Kubelet(self.api, namespace, brisk(start_ms, delete_ms))
 
     # kubeconfigs
 
@@ -214,8 +215,10 @@ class Cluster:
         """A kubeconfig that goes through something that listens on ``port`` and speaks to the server for us."""
         config = yaml.safe_load((self.admin if who == "admin" else self.driver).read_text())
         for cluster in config["clusters"]:
-            cluster["cluster"]["server"] = f"https://{host}:{port}"
-            cluster["cluster"]["tls-server-name"] = self.address[0]
+            scheme = cluster["cluster"]["server"].partition("://")[0]
+            cluster["cluster"]["server"] = f"{scheme}://{host}:{port}"
+            if scheme == "https":
+                cluster["cluster"]["tls-server-name"] = self.address[0]
         self._kubeconfigs += 1
         path = self._work / f"kubeconfig-via-{self._kubeconfigs}"
         path.write_text(yaml.safe_dump(config))
@@ -225,7 +228,7 @@ class Cluster:
     @property
     def address(self) -> tuple[str, int]:
         """Host and port of the API server."""
-        host, _, port = self._api.host.removeprefix("https://").partition(":")
+        host, _, port = self._api.host.partition("://")[2].partition(":")
         return host, int(port or 443)
 
     # what only our own server lets us do
@@ -295,12 +298,10 @@ class Cluster:
 def find() -> Cluster:
     """The cluster of this session. Raises NoCluster or BrokenCluster."""
     given, assets = os.environ.get("PODTIDE_TEST_KUBECONFIG"), os.environ.get("KUBEBUILDER_ASSETS")
-    own = os.environ.get("PODTIDE_LIVE") == "embedded"
-    if not (own or given or assets or (SHARED / "up.sh").exists()):
-        raise NoCluster(
-            "there is none: set PODTIDE_TEST_KUBECONFIG to a kubeconfig, or KUBEBUILDER_ASSETS to a folder with etcd and "
-            "kube-apiserver"
-        )
+    real = given or assets or (SHARED / "up.sh").exists()
+    if not real and os.environ.get(REQUIRED):
+        raise NoCluster(f"{REQUIRED} is set: {NO_REAL_SERVER}")
+    own = not real or os.environ.get("PODTIDE_LIVE") == "embedded"
     work = Path(tempfile.mkdtemp(prefix="podtide-live-"))
     try:
         if own:
@@ -326,7 +327,7 @@ def _started(server: Server, work: Path) -> Cluster:
 def _embedded(work: Path) -> Cluster:
     state = begin(ApiConfig(history_max=10_000), SystemClock().now())
     end = ExitStack()
-    server = end.enter_context(serving(state, ServingConfig(tls=True)))
+    server = end.enter_context(serving(state, ServingConfig(tls=shutil.which("openssl") is not None)))
     admin = server.kubeconfig(work / "kubeconfig")
     return Cluster(admin, admin, USER, work, embedded=end)
 

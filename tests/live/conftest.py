@@ -1,4 +1,4 @@
-"""A real API server for every test of this folder; where it comes from is said in ``cluster.py``.
+"""An API server for every test of this folder; where it comes from is said in ``cluster.py``.
 
 These tests run in one process and by themselves (``make live-quick``, ``make live``): workers of pytest-xdist collect none
 of them, for each would start a server of its own.
@@ -17,25 +17,23 @@ from tests.live.life import Census, many
 
 collect_ignore_glob = ["test_*.py"] if os.environ.get("PYTEST_XDIST_WORKER") else []
 
-REQUIRED = "PODTIDE_LIVE_REQUIRED"
-"""Set where a server must be had: what would be skipped fails."""
-
 
 @pytest.fixture(scope="session")
-def _found() -> Iterator[Cluster]:
+def _found(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     try:
         cluster = find()
-    except NoCluster as absent:
-        if os.environ.get(REQUIRED):
-            pytest.fail(f"{REQUIRED} is set: {absent}", pytrace=False)
-        pytest.skip(f"NOT TESTED AGAINST A REAL API SERVER: {absent}")
-    except BrokenCluster as broken:
-        pytest.fail(str(broken), pytrace=False)
+    except (BrokenCluster, NoCluster) as problem:
+        pytest.fail(str(problem), pytrace=False)
+    if cluster.embedded is not None:
+        request.config.stash[EMBEDDED] = True
     try:
         yield cluster
     finally:
         cluster.close()
 
+
+EMBEDDED = pytest.StashKey[bool]()
+"""Set where tests ran against podtide's own server."""
 
 NOT_EMBEDDED = {
     "test_api_server_answers": "other server to be compared with",
@@ -60,7 +58,7 @@ def cluster(_found: Cluster, request: pytest.FixtureRequest) -> Iterator[Cluster
 def own_cluster(cluster: Cluster) -> Cluster:
     """The cluster, if its server may be stopped."""
     if cluster.server is None:
-        pytest.skip("this test stops a server, and the one that PODTIDE_TEST_KUBECONFIG names is not ours to stop")
+        pytest.skip("this test stops a server, and this one is part of the test, or not ours to stop")
     return cluster
 
 
@@ -79,7 +77,7 @@ def size(cluster: Cluster) -> int:
 @pytest.fixture
 def kubelet(cluster: Cluster, namespace: str) -> Iterator[Kubelet]:
     """One that is quick."""
-    with cluster.kubelet(namespace, start_delay=0.05, delete_delay=0.1) as kubelet:
+    with cluster.kubelet(namespace) as kubelet:
         yield kubelet
 
 
@@ -91,15 +89,12 @@ def census(cluster: Cluster, namespace: str) -> Iterator[Census]:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say it aloud when nothing was tested."""
-    skipped = [
-        report for report in terminalreporter.getreports("skipped") if "NOT TESTED AGAINST" in str(report.longrepr)
-    ]
-    if skipped:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say it aloud when no real server was there."""
+    if config.stash.get(EMBEDDED, False):
         terminalreporter.write_line("")
         terminalreporter.write_line(
-            f"WARNING: {len(skipped)} tests against a real API server were SKIPPED: see tests/live/cluster.py",
+            "WARNING: NOT TESTED AGAINST A REAL API SERVER, but against podtide's own: see tests/live/cluster.py",
             red=True,
             bold=True,
         )

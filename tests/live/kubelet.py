@@ -1,92 +1,90 @@
-"""A hollow kubelet as a process: it runs no container and moves the pods of a namespace through their life.
+"""The product's hollow kubelets as tests need them: pods come up and go in times that a test says, and end when it says.
 
-Its program is ``hollow_kubelet.py`` beside this file. Options are its flags (``start_delay=0.1`` is ``--start-delay 0.1``);
-what a pod should do otherwise stands in its annotations (``hollow/hold``, ``hollow/run-for``, ...).
+``hold``: nobody looks after pods for a while; those that are new wait. What befalls a single pod (``finish``, ``evict``) is
+written into its status by the administrator, as a kubelet would.
 """
 
 from __future__ import annotations
 
 import json
-import queue
-import subprocess
-import sys
-import threading
-from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
-from typing import IO, Final
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
 
-from tests.support.project import PROJECT
+from podtide.adapters.kubelet.hollow import HollowConfig, hollow_kubelet
+from podtide.adapters.kubelet.pod_status import now_text
+from podtide.adapters.kubernetes.api import MERGE_PATCH, KubernetesApi
+from podtide.domain.base.randomness import Constant
+from podtide.domain.base.units import Millis
+from podtide.domain.fakes.kubernetes.description import Description
+from podtide.domain.fakes.kubernetes.real_pods import uniform
 
-PROGRAM: Final = Path(__file__).with_name("hollow_kubelet.py")
-ANSWER_TIMEOUT_S: Final = 60.0
+NODES = 3
+PODS_PER_NODE = 10_000
+
+
+def brisk(start_ms: Millis, delete_ms: Millis) -> Description:
+    """Nodes with room for every pod, which runs so long after it was made and is gone so long after it was deleted."""
+    usual = uniform(NODES, PODS_PER_NODE, start_ms)
+    stages = tuple(
+        replace(stage, delay=Constant(delete_ms)) if stage.name == "terminate" else stage
+        for stage in usual.executors.stages
+    )
+    return replace(usual, executors=replace(usual.executors, stages=stages))
 
 
 class Kubelet:
-    """The process. Use ``Cluster.kubelet``."""
+    """``with Kubelet(connect, namespace, brisk(50, 100)) as kubelet:``; pods stay as they are at its end."""
 
-    def __init__(self, kubeconfig: Path, namespace: str, work: Path, options: Mapping[str, object]) -> None:
-        command = [sys.executable, str(PROGRAM), "--kubeconfig", str(kubeconfig), "--namespace", namespace]
-        for name, value in options.items():
-            flag = "--" + name.replace("_", "-")
-            if value is True:
-                command.append(flag)
-            elif value is not False:
-                command += [flag, str(value)]
-        self.log = work / f"kubelet-{namespace}.log"
-        with self.log.open("ab") as errors:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                env={"PYTHONPATH": str(PROJECT / ".typing"), "PATH": "/usr/bin:/bin"},
-            )
-        self._answers: queue.Queue[str] = queue.Queue()
-        assert self._process.stdout is not None
-        threading.Thread(target=self._listen, args=(self._process.stdout,), daemon=True).start()
+    def __init__(self, connect: Callable[[], KubernetesApi], namespace: str, description: Description) -> None:
+        self._connect = connect
+        self._namespace = namespace
+        self._config = HollowConfig(namespace, description)
+        self._running = ExitStack()
 
-    def _listen(self, out: IO[str]) -> None:
-        for line in out:
-            self._answers.put(line)
-        self._answers.put("")
+    def __enter__(self) -> Self:
+        self._begin()
+        return self
 
-    def command(self, line: str) -> dict[str, int]:
-        """Send it a command (``hollow_kubelet`` says which); returns the counts after it."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
-        answer = self._answers.get(timeout=ANSWER_TIMEOUT_S)
-        assert answer, f"the hollow kubelet ended: {self.errors()}"
-        counts: dict[str, int] = json.loads(answer)
-        return counts
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._running.close()
 
-    def ready(self) -> None:
-        """Wait until it watches."""
-        self.command("stat")
+    def _begin(self) -> None:
+        self._api = self._connect()
+        self._running.callback(self._api.close)
+        self._hollow = self._running.enter_context(hollow_kubelet(self._api, self._config))
+
+    def running(self) -> int:
+        """How many pods run."""
+        return self._hollow.running()
+
+    def hold(self, on: bool) -> None:
+        """Look after no pod from now on, or go on."""
+        self._running.close()
+        if not on:
+            self._begin()
 
     def finish(self, pod: str, phase: str = "Succeeded", code: int = 0) -> None:
         """Let a pod end."""
-        self.command(f"finish {pod} {phase} {code}")
+        self._end(pod, phase, code)
 
     def evict(self, pod: str) -> None:
         """Let a pod fail as an evicted one does."""
-        self.command(f"evict {pod}")
+        self._end(pod, "Failed", 143, reason="Evicted")
 
-    def hold(self, on: bool) -> None:
-        """Start no pod from now on, or go on."""
-        self.command(f"hold {'on' if on else 'off'}")
-
-    def errors(self) -> str:
-        """The last it said of its troubles."""
-        return self.log.read_text(errors="replace")[-1_000:]
-
-    def stop(self) -> None:
-        """End it; its pods stay as they are."""
-        self._process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(10)
-            return
-        self._process.kill()
-        self._process.wait()
+    def _end(self, name: str, phase: str, code: int, **more: str) -> None:
+        path = f"/api/v1/namespaces/{self._namespace}/pods/{name}"
+        pod: dict[str, Any] = json.loads(self._api.call("get", "pods", path).body)
+        over = {"exitCode": code, "reason": "Completed" if code == 0 else "Error", "finishedAt": now_text()}
+        containers = [
+            {**one, "ready": False, "started": False, "state": {"terminated": over}}
+            for one in pod["status"].get("containerStatuses", ())
+        ]
+        status = {"phase": phase, "containerStatuses": containers, **more}
+        body = json.dumps({"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}).encode()
+        answer = self._api.call("patch", "pods", f"{path}/status", body=body, content_type=MERGE_PATCH)
+        assert answer.ok, answer

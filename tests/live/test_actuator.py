@@ -325,7 +325,7 @@ def test_a_stop_in_the_middle_of_a_ramp_leaves_nothing(cluster: Cluster, namespa
 def test_running_pods_survive_the_delete_of_pending_ones_and_drain_with_their_grace_period(
     cluster: Cluster, namespace: str
 ) -> None:
-    with acting(cluster, namespace) as one, cluster.kubelet(namespace, start_delay=0.05, delete_delay=0.5):
+    with acting(cluster, namespace) as one, cluster.kubelet(namespace, delete_ms=500):
         one.all(creates(10))
         until(
             lambda: all(pod["status"]["phase"] == "Running" for pod in cluster.pods(namespace)), what="ten running pods"

@@ -1,8 +1,9 @@
 """The cluster refuses, throttles, loses answers, forgets, restarts; what is asked for comes about all the same, once.
 
 What a server answers of itself is had by a Role without a verb (403), a quota (403), a name that somebody else has (409) and
-a manifest that it refuses (422); what it answers under stress by a server in between (``fault_server``). After each: the
-books equal the cluster, no executor id was used twice, nothing is left behind, the recording is decided again as it was.
+a manifest that it refuses (422); what a server answers under stress by podtide's own, under a cluster file
+(``faulty_cluster``). After each: the books equal the cluster, no executor id was used twice, nothing is left behind, the
+recording is decided again as it was.
 """
 
 from __future__ import annotations
@@ -16,20 +17,24 @@ import pytest
 import yaml
 
 from tests.live.cluster import Cluster
-from tests.live.fault_server import Fault, FaultServer
+from tests.live.faulty_cluster import FaultyCluster
 from tests.live.kubelet import Kubelet
-from tests.live.life import Census, Life, at_rest, left, names, patience, replays, swept, truth, vanish, whole_only
+from tests.live.life import (
+    Census,
+    Life,
+    at_rest,
+    left,
+    many,
+    names,
+    patience,
+    replays,
+    swept,
+    truth,
+    vanish,
+    whole_only,
+)
 from tests.live.waiting import until
 from tests.support.project import PROJECT
-
-PODS = r"/pods(\?|$)"
-
-
-@pytest.fixture
-def faults(cluster: Cluster) -> Iterator[FaultServer]:
-    """A server in between."""
-    with FaultServer(cluster.admin, seed=7) as server:
-        yield server
 
 
 def finished(run: Life, census: Census, record: Path) -> None:
@@ -140,95 +145,105 @@ def asked(run: Life) -> int:
 
 
 STRESS = {
-    "throttled": [Fault("POST", PODS, status=429, retry_after_s=1, chance=0.2, count=20)],
-    "errors": [Fault("POST", PODS, status=500, chance=0.3), Fault("GET", PODS, status=500, chance=0.2)],
-    "unavailable": [Fault(method, r"/pods", status=503, chance=0.2, count=20) for method in ("POST", "GET", "DELETE")],
-    "lost answers": [Fault("POST", PODS, lost=True, chance=0.4), Fault("DELETE", r"/pods", lost=True, chance=0.4)],
-    "cut": [Fault(method, r"/(pods|leases)", cut=True, chance=0.3) for method in ("POST", "GET", "DELETE", "PUT")],
-    "slow": [Fault("POST", PODS, slow_s=1.0, chance=0.2), Fault("GET", PODS, slow_s=0.5, chance=0.2)],
-    "everything": [
-        Fault("POST", PODS, status=429, retry_after_s=1, chance=0.1, count=3),
-        Fault("POST", PODS, lost=True, chance=0.2),
-        Fault("POST", PODS, status=500, chance=0.1),
-        Fault("DELETE", r"/pods", lost=True, chance=0.2),
-        Fault("GET", r"/pods", status=503, chance=0.1),
-        Fault("GET", r"/pods", slow_s=0.5, chance=0.1),
-        Fault("PUT", r"/leases", lost=True, chance=0.3),
-        Fault("GET", r"/leases", status=500, chance=0.2),
-    ],
+    "throttled": "faults: [{status: 429, probability: 0.2, verbs: [create], resources: [pods], retry-after: 1s}]",
+    "errors": """
+  faults:
+    - {status: 500, probability: 0.3, verbs: [create], resources: [pods]}
+    - {status: 500, probability: 0.2, verbs: [list], resources: [pods]}
+""",
+    "unavailable": "faults: [{status: 503, probability: 0.2, resources: [pods]}]",
+    "lost answers": "faults: [{lost: answer, probability: 0.4, verbs: [create, delete], resources: [pods]}]",
+    "cut": "faults: [{lost: request, probability: 0.3, resources: [pods, leases]}]",
+    "slow": "latency: {median: 100ms, p90: 1s}",
+    "everything": """
+  latency: {median: 10ms, p90: 200ms}
+  faults:
+    - {status: 429, probability: 0.02, verbs: [create], resources: [pods], retry-after: 1s}
+    - {lost: answer, probability: 0.2, verbs: [create, delete], resources: [pods]}
+    - {status: 500, probability: 0.1, verbs: [create], resources: [pods]}
+    - {status: 503, probability: 0.1, verbs: [get, list], resources: [pods]}
+    - {lost: answer, probability: 0.3, verbs: [patch], resources: [leases]}
+    - {status: 500, probability: 0.2, verbs: [get], resources: [leases]}
+""",
 }
+"""What the parts ``api`` of cluster files say; no answer comes after a tenth of a second."""
 
 
 QUICK = ("everything",)
 
 
-@pytest.mark.parametrize("stress", STRESS)
-def test_under_stress(
-    cluster: Cluster, namespace: str, size: int, kubelet: Kubelet, census: Census, faults: FaultServer, tmp_path: Path,
-    stress: str,
-) -> None:  # fmt: skip
+@pytest.fixture
+def faulty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FaultyCluster]:
+    """A cluster under the stress that the test's parameter names."""
+    with FaultyCluster(tmp_path / "faulty", STRESS[request.param]) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize(("faulty", "stress"), [(name, name) for name in STRESS], indirect=["faulty"])
+def test_under_stress(faulty: FaultyCluster, tmp_path: Path, stress: str) -> None:
+    cluster, namespace, size = faulty, faulty.namespace(), many(faulty)
     if stress not in QUICK:
         whole_only(cluster)
     record, some = tmp_path / "life.jsonl", size // 5
     took = []
-    with Life(
-        cluster, namespace, tmp_path, "--on-exit", "delete", record=record, kubeconfig=faults.kubeconfig(tmp_path)
-    ) as run:
-        run.tell(f"target {some}")
-        run.agrees(some, patience(size))
-        faults.inject(*[Fault(**vars(fault)) for fault in STRESS[stress]])
-        for target in (size, some, size)[: None if cluster.full else 2]:
+    with (
+        cluster.kubelet(namespace),
+        Census(cluster, namespace) as census,
+        Life(cluster, namespace, tmp_path, "--on-exit", "delete", record=record, kubeconfig=cluster.driver) as run,
+    ):
+        for target in (some, size, some, size)[: None if cluster.full else 3]:
             run.tell(f"target {target}")
             took.append(run.agrees(target, patience(size)))
             assert census.most <= size, f"{census.most} live pods at once, {size} wanted"
         vanish(cluster, namespace, names(cluster, namespace)[: some // 2])
         took.append(run.agrees(target, patience(size)))
-        ids = census.ids
         assert run.stop(300) == 0, run.complaints()
         run.ended_as_listed()
-    print(f"{stress}: injected {dict(faults.injected)}, {ids} ids; seconds {', '.join(f'{s:.1f}' for s in took)}")
-    assert faults.injected
-    at_rest(cluster, namespace, census, [record])
+        print(f"{stress}: {dict(cluster.met)}, {census.ids} ids; seconds {', '.join(f'{s:.1f}' for s in took)}")
+        assert cluster.met or stress == "slow"
+        at_rest(cluster, namespace, census, [record])
 
 
+@pytest.mark.parametrize("faulty", ["lost answers"], indirect=True)
 def test_a_pod_whose_creation_was_lost_and_which_vanished_is_not_made_again_under_its_id(
-    cluster: Cluster, namespace: str, kubelet: Kubelet, census: Census, faults: FaultServer, tmp_path: Path
+    faulty: FaultyCluster, tmp_path: Path
 ) -> None:
+    cluster, namespace, record = faulty, faulty.namespace(), tmp_path / "life.jsonl"
+    with (
+        cluster.kubelet(namespace),
+        Census(cluster, namespace) as census,
+        cluster.taking_away_lost_pods(namespace) as taken,
+        Life(
+            cluster, namespace, tmp_path, "--on-exit", "delete", target=10, record=record, kubeconfig=cluster.driver
+        ) as run,
+    ):
+        run.agrees(10)
+        assert taken
+        finished(run, census, record)
+
+
+@pytest.mark.parametrize("faulty", ["everything"], indirect=True)
+def test_killed_under_stress(faulty: FaultyCluster, tmp_path: Path) -> None:
+    """Answers are lost, and then the process."""
+    cluster, namespace, size = faulty, faulty.namespace(), many(faulty)
+    whole_only(cluster)
     record = tmp_path / "life.jsonl"
 
-    def take_away(_path: str, answer: bytes) -> None:
-        vanish(cluster, namespace, [yaml.safe_load(answer)["metadata"]["name"]])
+    def life(target: int, *options: str) -> Life:
+        return Life(cluster, namespace, tmp_path, *options, target=target, record=record, kubeconfig=cluster.driver)
 
-    faults.inject(Fault("POST", PODS, lost=True, count=3, then=take_away))
-    with Life(
-        cluster, namespace, tmp_path, "--on-exit", "delete", target=10, record=record,
-        kubeconfig=faults.kubeconfig(tmp_path),
-    ) as run:  # fmt: skip
-        run.agrees(10)
-        assert faults.injected == {"lost": 3}
-        finished(run, census, record)
-
-
-def test_killed_under_stress(
-    cluster: Cluster, namespace: str, size: int, kubelet: Kubelet, census: Census, faults: FaultServer, tmp_path: Path
-) -> None:
-    """Answers are lost, and then the process."""
-    whole_only(cluster)
-    record, kubeconfig = tmp_path / "life.jsonl", faults.kubeconfig(tmp_path)
-    faults.inject(*[Fault(**vars(fault)) for fault in STRESS["everything"]])
-    for target in (size, size // 5, size, size + 5):
-        before = census.ids
-        with Life(cluster, namespace, tmp_path, target=target, record=record, kubeconfig=kubeconfig) as run:
-            if target > len(cluster.pods(namespace)):
-                until(lambda before=before: census.ids > before + 2, patience(size), "creations", 0.005)  # type: ignore[misc]
-            else:
-                until(lambda: census.now < size, patience(size), "deletions", 0.005)
-            run.kill()
-    with Life(
-        cluster, namespace, tmp_path, "--on-exit", "delete", target=size, record=record, kubeconfig=kubeconfig
-    ) as run:
-        run.agrees(size, patience(size))
-        finished(run, census, record)
+    with cluster.kubelet(namespace), Census(cluster, namespace) as census:
+        for target in (size, size // 5, size, size + 5):
+            before = census.ids
+            with life(target) as run:
+                if target > len(cluster.pods(namespace)):
+                    until(lambda before=before: census.ids > before + 2, patience(size), "creations", 0.005)  # type: ignore[misc]
+                else:
+                    until(lambda: census.now < size, patience(size), "deletions", 0.005)
+                run.kill()
+        with life(size, "--on-exit", "delete") as run:
+            run.agrees(size, patience(size))
+            finished(run, census, record)
 
 
 # --------------------------------------------------------------------------------------- a server that restarts, forgets
@@ -308,7 +323,7 @@ def test_a_namespace_that_is_taken_away(
 
 
 def test_stop_works_on_what_a_killed_run_left(
-    cluster: Cluster, namespace: str, size: int, kubelet: Kubelet, census: Census, faults: FaultServer, tmp_path: Path
+    cluster: Cluster, namespace: str, size: int, kubelet: Kubelet, census: Census, tmp_path: Path
 ) -> None:
     whole_only(cluster)
     record = tmp_path / "life.jsonl"

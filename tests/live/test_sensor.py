@@ -151,7 +151,7 @@ def noticed(watcher: Watcher, number: int, state: PodState) -> float:
 
 def test_two_hundred_pods_come_and_one_that_vanishes_is_noticed_at_once(cluster: Cluster, namespace: str) -> None:
     with (
-        cluster.kubelet(namespace, start_delay=0.05, delete_delay=0.05, abrupt=True),
+        cluster.kubelet(namespace, delete_ms=50),
         watching(cluster, namespace, SensorSettings(page=70)) as watcher,
     ):
         create(cluster, namespace, range(1, PODS + 1))
@@ -170,7 +170,7 @@ def test_two_hundred_pods_come_and_one_that_vanishes_is_noticed_at_once(cluster:
 
 def test_in_shadow_a_pod_that_vanishes_runs_on_until_the_next_list(cluster: Cluster, namespace: str) -> None:
     with (
-        cluster.kubelet(namespace, start_delay=0.0, delete_delay=0.0, abrupt=True),
+        cluster.kubelet(namespace, 0, 0),
         watching(cluster, namespace, SensorSettings(faithful=True)) as watcher,
     ):
         create(cluster, namespace, range(1, 4))
@@ -191,7 +191,7 @@ def test_in_shadow_a_pod_that_vanishes_runs_on_until_the_next_list(cluster: Clus
 
 
 def test_a_finished_pod_that_is_labelled_inactive_is_looked_after_no_more(cluster: Cluster, namespace: str) -> None:
-    with cluster.kubelet(namespace, start_delay=0.0) as kubelet, watching(cluster, namespace) as watcher:
+    with cluster.kubelet(namespace, 0) as kubelet, watching(cluster, namespace) as watcher:
         create(cluster, namespace, range(1, 2))
         until(lambda: watcher.state(1) is PodState.RUNNING, 20, "a running pod")
         kubelet.finish("app-exec-1", "Failed", 1)

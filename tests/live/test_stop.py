@@ -120,7 +120,7 @@ def test_controllers_that_lag_behind_make_nothing_that_is_left(own_cluster: Clus
 
 
 def test_pods_on_nodes_are_waited_for_until_their_kubelet_lets_go(cluster: Cluster, namespace: str) -> None:
-    with cluster.kubelet(namespace, start_delay=0.05, delete_delay=1.0):
+    with cluster.kubelet(namespace, delete_ms=1_000):
         executors(cluster, namespace, 40)
         until(lambda: all(one["status"]["phase"] == "Running" for one in cluster.pods(namespace)), what="running pods")
         code, out, _ = stopped(cluster, namespace)

@@ -249,6 +249,11 @@ STEP = '{"at_ms":5,"stimuli":[]}'
     [
         (FIRST.replace('"podtide": 1', '"podtide": 2'), ":1: version 2 of the format; 1 is understood"),
         (FIRST.replace('"podtide": 1', '"podtide": true'), ":1: version True of the format; 1 is understood"),
+        (
+            '{"podtide": 1, "kind": "cluster", "started_at_ms": 0, "namespace": "default"}',
+            ":1: the record of a cluster (podtide cluster --record), which holds no decisions; a recording was expected "
+            "(podtide run --record)",
+        ),
         (FIRST.replace('"recording"', '"decisions"'), ":1: a file of kind 'decisions'; kind 'recording' was expected"),
         (FIRST.replace('"live"', '"x"'), ":1: a damaged header: Invalid enum value 'x' - at `$.source`"),
         (FIRST.replace('"conf": {}', '"conf": {"a": 1}'), ":1: a damaged header: Expected `str`, got `int`"),
@@ -666,6 +671,7 @@ def test_policies_that_are_none_are_refused(words: dict[str, Any]) -> None:
         (FIRST.encode() + b"\n", True),
         (b"\xef\xbb\xbf " + FIRST.encode(), True),
         (b'{"podtide":7,"kind":"recording"', True),
+        (b'{"podtide":1,"kind":"cluster","started_at_ms":0}', True),
         (b'{"podtide":1,"kind":"decisions"}\n', False),
         (b'{"Event":"SparkListenerLogStart","Spark Version":"4.3.0"}\n', False),
         (b"", False),
