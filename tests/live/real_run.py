@@ -83,10 +83,6 @@ class Run:
     def stop(self, timeout_s: float = 60) -> int:
         """SIGTERM; the exit code."""
         self._process.send_signal(signal.SIGTERM)
-        return self.ended(timeout_s)
-
-    def ended(self, timeout_s: float = 60) -> int:
-        """Wait for its end; the exit code."""
         return self._process.wait(timeout_s)
 
     def kill(self) -> None:
