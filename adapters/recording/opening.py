@@ -17,7 +17,9 @@ from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.eventlog.bytes.lines import Chunk
 from podtide.adapters.eventlog.bytes.source import STDIN, open_log
 
-_OPENING: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"podtide"\s*:\s*\d+\s*,\s*"kind"\s*:\s*"(?:recording|cluster)"')
+_OPENING: Final = re.compile(
+    rb'(?:\xef\xbb\xbf)?\s*\{\s*"podtide"\s*:\s*\d+\s*,\s*"kind"\s*:\s*"(?:recording|cluster)"'
+)
 
 
 _PEEKED: Final = 8 * 1024
