@@ -14,7 +14,9 @@ from typing import Any, Final, Self
 from podtide.adapters.fleet.memory import MemoryTotals
 from podtide.adapters.fleet.rows import FleetRow, RowStatus
 from podtide.adapters.fleet.runs import FleetAction, FleetRuns
+from podtide.adapters.views.bill import bill_notes
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
+from podtide.domain.whatif.prices import Prices
 
 SCHEMA: Final = 1
 
@@ -49,11 +51,12 @@ _NUMBERS: Final = re.compile(r"[+−-]?\d[\d.,:]*")
 
 
 class FleetSummary:
-    """See the module. A context manager. ``priced``: savings are given in money."""
+    """See the module. A context manager. With ``prices`` savings are given in money."""
 
-    def __init__(self, *, priced: bool, currency: str | None = None) -> None:
-        self.priced = priced
-        self.currency = currency
+    def __init__(self, prices: Prices | None = None) -> None:
+        self.priced = prices is not None
+        self.currency = None if prices is None else prices.currency
+        self.notes = bill_notes(prices)
         self.counts: Counter[RowStatus] = Counter()
         self.totals = dict.fromkeys(TOTALS, 0.0)
         self.ledger = dict.fromkeys((cause.value for cause in SpendCause), 0.0)
@@ -61,7 +64,7 @@ class FleetSummary:
         self.memory = MemoryTotals()
         self.seconds = 0.0
         self._reasons: dict[tuple[RowStatus, str], tuple[str, int]] = {}
-        self.runs = FleetRuns(priced=priced)
+        self.runs = FleetRuns(priced=self.priced)
 
     def add(self, row: FleetRow) -> None:
         """Count a row."""
@@ -97,7 +100,8 @@ class FleetSummary:
             "schema": SCHEMA,
             "command": "fleet",
             "logs": {status.value: self.counts[status] for status in RowStatus},
-            "currency": self.currency if self.priced else None,
+            "currency": self.currency,
+            "notes": list(self.notes),
             "totals": totals,
             "ledger": {cause: round(spent, 3) for cause, spent in self.ledger.items()},
             "waiting": {limit: round(waited, 3) for limit, waited in self.waiting.items()},

@@ -40,6 +40,8 @@ def show_fleet(page: Page, document: Mapping[str, Any]) -> None:
     page.say(f"{display(document['out'])}: {' · '.join(parts)}", "title")
     if logs["ok"]:
         page.say(_bill(document, totals))
+        for note in document["notes"]:
+            page.say(note, "dim")
         _waste(page, document, totals["billed_seconds"])
         _waits(page, document, totals["waited_s"])
         _settings(page, document)

@@ -21,6 +21,9 @@ STAGES_MAX: Final = 2_000
 LABEL_MAX: Final = 60
 """Characters of a plan that stands for a name."""
 
+SPANS_MAX: Final = 20_000
+"""Executors whose begin and end an account keeps; with more of them it keeps none, and says so in its notes."""
+
 HOSTS_MAX: Final = 64
 """Hosts that are kept of a stage: those with the most task time."""
 
@@ -163,7 +166,8 @@ class ExecutorsAccount:
     """The executors of a run. ``start_up_ms``: the median from request to registration; None where nothing is known.
 
     ``lost``: reasons of executors that were taken, with their numbers; ``shapes``: (cores, memory in MiB) with the
-    executor-milliseconds that were billed of each; ``first_ms``: when the first one registered.
+    executor-milliseconds that were billed of each; ``spans``: (place in ``shapes``, begin, end) of each executor that is
+    billed; ``first_ms``: when the first one registered.
     """
 
     registered: int = 0
@@ -174,6 +178,7 @@ class ExecutorsAccount:
     lost: Mapping[str, int] = field(default_factory=dict)
     shapes: tuple[tuple[int, int, Millis], ...] = ()
     hosts: int = 0
+    spans: tuple[tuple[int, Millis, Millis], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,15 @@ from typing import Final, NamedTuple
 
 from podtide.domain.base.samples import median
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
-from podtide.domain.comparison.account import STAGES_MAX, ExecutorsAccount, RunAccount, StageAccount, TaskTime, WorkUnit
+from podtide.domain.comparison.account import (
+    SPANS_MAX,
+    STAGES_MAX,
+    ExecutorsAccount,
+    RunAccount,
+    StageAccount,
+    TaskTime,
+    WorkUnit,
+)
 from podtide.domain.comparison.chain import ChainStage, chain_of
 from podtide.domain.comparison.over_time import Steps, lost, present
 from podtide.domain.comparison.recorded_bill import Keeping, StageSpan, recorded_bill, skewed
@@ -95,6 +103,8 @@ def _notes(application: Application) -> Iterator[str]:
         yield "Tasks have no metrics: what their time was spent on, and on how much data, is not known."
     if application.counts.get(HOLES):
         yield f"{application.counts[HOLES]:,} tasks of stages that completed cannot be found in the log."
+    if len(application.executors) > SPANS_MAX:
+        yield f"More than {SPANS_MAX:,} executors: prices of whole nodes count their executors alone."
 
 
 def _kept(stages: Sequence[StageAccount], chained: set[int | None]) -> tuple[StageAccount, ...]:
@@ -214,11 +224,15 @@ class _Making:
         waits = [one.added_ms - one.requested_ms for one in application.executors if one.requested_ms is not None]
         reasons = Counter(_reason(one) for one in application.executors if one.leave is Leave.LOST)
         shapes: Counter[tuple[int, int]] = Counter()
+        lives: list[tuple[tuple[int, int], Millis, Millis]] = []
         for one in application.executors:
             begun = one.added_ms if one.requested_ms is None else one.requested_ms
             gone = end if one.removed_ms is None else min(one.removed_ms, end)
             shape = self.shape(one.profile)
             shapes[shape.cores, shape.memory_mib] += max(0, gone - begun)
+            lives.append(((shape.cores, shape.memory_mib), begun, max(begun, gone)))
+        places = {shape: place for place, shape in enumerate(sorted(shapes))}
+        kept = lives if len(lives) <= SPANS_MAX else []
         return ExecutorsAccount(
             len(application.executors),
             application.peak_executors,
@@ -228,6 +242,10 @@ class _Making:
             dict(reasons.most_common(REASONS_MAX)),
             tuple((cores, memory, ms) for (cores, memory), ms in sorted(shapes.items())),
             len({one.host for one in application.executors}),
+            tuple(
+                (places[shape], begun - application.started_ms, gone - application.started_ms)
+                for shape, begun, gone in kept
+            ),
         )
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final, NamedTuple
 
 from podtide.domain.base.units import Millis
@@ -25,6 +26,8 @@ from podtide.domain.comparison.matching import StageMatch, matched
 from podtide.domain.comparison.stage_change import Part, slow_hosts, stage_change
 from podtide.domain.comparison.stalled import StalledTime, stalled_time, with_stall
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
+from podtide.domain.whatif.bill.rules import NO_RULES, BillRules
+from podtide.domain.whatif.bill.run_bill import BilledWork, RunBill, bill
 from podtide.domain.whatif.prices import Prices
 
 NOISE: Final = 0.13
@@ -85,19 +88,28 @@ class StageChange(NamedTuple):
     after_ms: Millis
 
 
-class BillChange(NamedTuple):
-    """What a cause of the ledger costs more: in executor-milliseconds, and in the money or core-hours of the bill."""
+class BillPart(Enum):
+    """What a bill is made of besides the executors' time by cause."""
 
-    cause: SpendCause | None
+    OTHER_SIZE = "executors of another size"
+    UNUSED = "nodes beside their executors"
+    DRIVER = "driver"
+
+
+class BillChange(NamedTuple):
+    """What a cause of the ledger, or another part, costs more: in executor-milliseconds, and in the bill's unit."""
+
+    cause: SpendCause | BillPart
     ms: Millis
     amount: float
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``causes`` sum to ``change_ms``, the largest in the direction of the change first. ``bill``: by cause of the ledger,
-    the last one (None) by executors of other sizes; sums to ``cost[1] - cost[0]``. ``cost``: in money with prices, else in
-    core-hours. ``noise``: the share of the run time within which a difference may be noise."""
+    """``causes`` sum to ``change_ms``, the largest in the direction of the change first. ``bill``: by cause of the
+    ledger, then by executors of other sizes and what else is paid for; sums to ``cost[1] - cost[0]``. ``cost``: in
+    money with prices, else in core-hours. ``noise``: the share of the run time within which a difference may be
+    noise."""
 
     first: RunAccount
     second: RunAccount
@@ -311,15 +323,13 @@ def _on_chain(run: RunAccount) -> Mapping[int | None, Millis]:
     return times
 
 
-_HOUR_MS: Final = 3_600_000
-
-
 def _bill(
     first: RunAccount, second: RunAccount, prices: Prices | None
 ) -> tuple[tuple[float, float], tuple[BillChange, ...]]:
-    """Both costs, and their difference by the causes of the ledger: executor-time at the mean of both prices, and what
-    executors of other sizes make of the mean of both times."""
+    """Both costs, and their difference by the causes of the ledger: executor-time at the mean of both prices, what
+    executors of other sizes make of the mean of both times, and what else the prices' rules have in the bill."""
     rates = (_rate(first, prices), _rate(second, prices))
+    parts = (_other_parts(first, prices), _other_parts(second, prices))
     mean = (rates[0] + rates[1]) / 2
     rows = [
         BillChange(cause, ms, ms * mean)
@@ -328,9 +338,10 @@ def _bill(
     ]
     rows.sort(key=lambda row: -abs(row.amount))
     by_size = (rates[1] - rates[0]) * (first.billed_ms + second.billed_ms) / 2
-    if by_size:
-        rows.append(BillChange(None, 0, by_size))
-    return (first.billed_ms * rates[0], second.billed_ms * rates[1]), tuple(rows)
+    amounts = (by_size, *(after - before for before, after in zip(*parts, strict=True)))
+    rows += [BillChange(part, 0, one) for part, one in zip(BillPart, amounts, strict=True) if one]
+    costs = (first.billed_ms * rates[0] + sum(parts[0]), second.billed_ms * rates[1] + sum(parts[1]))
+    return costs, tuple(rows)
 
 
 def _rate(run: RunAccount, prices: Prices | None) -> float:
@@ -338,11 +349,25 @@ def _rate(run: RunAccount, prices: Prices | None) -> float:
     total = sum(ms for _, _, ms in run.executors.shapes)
     if not total:
         return 0.0
-    cores = sum(cores * ms for cores, _, ms in run.executors.shapes) / total / _HOUR_MS
-    if prices is None:
-        return cores
-    gib = sum(memory * ms for _, memory, ms in run.executors.shapes) / total / 1_024 / _HOUR_MS
-    return (cores * prices.core_hour + gib * prices.gb_hour) * prices.factor
+    taken = account_bill(run, NO_RULES if prices is None else prices.rules).executors
+    return (taken.core_hours if prices is None else taken.cost(prices)) / total
+
+
+def _other_parts(run: RunAccount, prices: Prices | None) -> tuple[float, float]:
+    """What nodes beside their executors, and the driver, cost."""
+    return (0.0, 0.0) if prices is None else account_bill(run, prices.rules).parts(prices)[1:]
+
+
+def account_bill(run: RunAccount, rules: BillRules) -> RunBill:
+    """The bill of a run that an account tells of, as recorded."""
+    spans: dict[int, list[tuple[Millis, Millis]]] = defaultdict(list)
+    for place, began, ended in run.executors.spans:
+        spans[place].append((began, ended))
+    work = (
+        BilledWork(cores, memory, ms, spans.get(place, ()))
+        for place, (cores, memory, ms) in enumerate(run.executors.shapes)
+    )
+    return bill(work, run.conf.get, run.runtime_ms, rules)
 
 
 def named_first(found: Comparison, least_share: float = 0.0) -> Sequence[CauseOfChange]:

@@ -6,7 +6,7 @@ application's start.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -27,6 +27,14 @@ class CurvePoint(NamedTuple):
     pending: int
     running: int
     busy: int
+
+
+class ExecutorSpan(NamedTuple):
+    """An executor of the bill: from its request to its end, with its profile."""
+
+    began_ms: Millis
+    ended_ms: Millis
+    profile: ProfileId
 
 
 class StageTimes(NamedTuple):
@@ -60,7 +68,8 @@ class RerunOutcome:
     (``billed_by_profile`` divides it); ``filled_ms``: what tasks whose result counted fill of that, a slot being its share
     of its executor; ``slot_ms``: what executors offered to tasks, ``task_ms``: what was used of it; ``waited_ms``: how long
     tasks waited for executors, which ``waiting`` divides. ``requests``: calls that the allocation would have made (pods:
-    create, delete, label; otherwise request totals and kills). ``unfinished``: why it did not come to its end, if so.
+    create, delete, label; otherwise request totals and kills). ``lives``: begin, end and profile of each executor that is
+    billed, one after the other (``spans``). ``unfinished``: why it did not come to its end, if so.
     """
 
     seed: int
@@ -85,3 +94,11 @@ class RerunOutcome:
     unfinished: str | None = None
     notes: tuple[str, ...] = field(default=())
     filled_ms: Millis = 0
+    lives: Sequence[int] = field(default=())
+
+    @property
+    def spans(self) -> Iterator[ExecutorSpan]:
+        """The executors that are billed, in the order of their requests."""
+        numbers = iter(self.lives)
+        for began, ended, profile in zip(numbers, numbers, numbers, strict=True):
+            yield ExecutorSpan(began, ended, ProfileId(profile))

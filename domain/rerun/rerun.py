@@ -9,6 +9,7 @@ that the log recorded.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from typing import Final
 
@@ -146,6 +147,7 @@ class _Rerun:
         tasks, manager = self.tasks, self.manager
         slot_ms = task_ms = 0
         billed: dict[ProfileId, Millis] = {}
+        lives = array("q")
         for executor in tasks.executors:
             tasks.settle(executor, end)
             slot_ms += executor.slots * max(0, executor.until - executor.since)
@@ -155,6 +157,7 @@ class _Rerun:
             bill = sums.by_executor.get(ordinal)
             if bill is not None:  # else it was refused
                 billed[profile] = billed.get(profile, 0) + bill.ended - bill.requested
+                lives.extend((bill.requested, bill.ended, profile))
         return RerunOutcome(
             seed=self.seed,
             runtime_ms=end,
@@ -178,6 +181,7 @@ class _Rerun:
             tasks_again=tasks.tasks_again,
             unfinished=why,
             notes=_notes(tasks.dag.cut_anew),
+            lives=lives,
         )
 
     def _stages(self) -> list[StageTimes]:

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from podtide.domain.rerun.outcome import Decision, RerunOutcome
 from podtide.domain.rerun.plan import Plan
+from podtide.domain.whatif.bill.run_bill import cost_of
 from podtide.domain.whatif.prediction import CERTAIN, Certainty, Factors
 from podtide.domain.whatif.prices import Prices, usage_of
 
@@ -69,7 +70,7 @@ def taken(outcome: RerunOutcome, plan: Plan, prices: Prices | None) -> dict[Metr
         Metric.WAITED: outcome.waited_ms / 1000,
     }
     if prices is not None:
-        sums[Metric.COST] = used.cost(prices)
+        sums[Metric.COST] = cost_of(outcome, plan, prices)
     return sums
 
 

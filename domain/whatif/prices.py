@@ -5,7 +5,8 @@ as the price lists of clouds mean it. A share of the executors may run on spot c
 with 0.7 on spot at a discount of 0.65 the bill is 1 - 0.7 * 0.65 = 54.5 % of the list price. What an interruption does to
 the run is no price but a fault (``plan.Faults.spot_per_hour``).
 
-The driver, disks, network and what a node leaves unused are not in it.
+Disks and network are not in it. The driver, what a node leaves unused and YARN's rounding are where the prices ask for them:
+``Prices.rules``, of which ``whatif.bill`` makes the bill.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Final, NamedTuple
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import ExecutorShape
+from podtide.domain.whatif.bill.rules import NO_RULES, BillRules, rule_problems
 
 CURRENCY: Final = "USD"
 PRICE_MAX: Final = 1e9
@@ -31,13 +33,15 @@ _MIB_OF_GB: Final = 1_024
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """``core_hour``, ``gb_hour``: list prices; ``spot_share``: of the executors, 0 to 1; ``spot_discount``: 0 to 1."""
+    """``core_hour``, ``gb_hour``: list prices; ``spot_share``: of the executors, 0 to 1; ``spot_discount``: 0 to 1;
+    ``rules``: what is paid for beside the executors."""
 
     core_hour: float = 0.0
     gb_hour: float = 0.0
     spot_share: float = 0.0
     spot_discount: float = 0.0
     currency: str = CURRENCY
+    rules: BillRules = NO_RULES
 
     @property
     def factor(self) -> float:
@@ -58,7 +62,7 @@ def problems(prices: Prices) -> tuple[tuple[str, str], ...]:
         found.append(("core-hour", "a price above 0, for the core-hour, the gb-hour or both"))
     if not (prices.currency.isprintable() and 0 < len(prices.currency.strip()) <= CURRENCY_CHARS_MAX):
         found.append(("currency", f"a name of 1 to {CURRENCY_CHARS_MAX} characters, such as EUR"))
-    return tuple(found)
+    return (*found, *rule_problems(prices.rules))
 
 
 class Usage(NamedTuple):
@@ -68,8 +72,12 @@ class Usage(NamedTuple):
     gb_hours: float = 0.0
 
     def cost(self, prices: Prices) -> float:
-        """What it costs."""
-        return (self.core_hours * prices.core_hour + self.gb_hours * prices.gb_hour) * prices.factor
+        """What executors of it cost."""
+        return self.list_cost(prices) * prices.factor
+
+    def list_cost(self, prices: Prices) -> float:
+        """The same without what spot capacity takes off."""
+        return self.core_hours * prices.core_hour + self.gb_hours * prices.gb_hour
 
 
 def usage(billed_ms: Mapping[ProfileId, Millis], shapes: Mapping[ProfileId, ExecutorShape]) -> Usage:

@@ -24,6 +24,7 @@ from podtide.domain.conf.advice.effects import place_of, static_settings
 from podtide.domain.recorded.application import Application
 from podtide.domain.recorded.unknowns import lost_parts, nothing_to_run
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
+from podtide.domain.whatif.bill.run_bill import cost_of
 from podtide.domain.whatif.memory import memory_finding
 from podtide.domain.whatif.prices import Prices, usage_of
 from podtide.domain.whatif.summary import VariantAnswer
@@ -135,7 +136,7 @@ def _row_of(
 def _answered(path: str, found: Study, compared: _Compared, options: FleetOptions) -> FleetRow:
     base, outcome = found.replay, found.replay.typical
     usage = usage_of(outcome, base.plan.shapes)
-    cost = None if options.prices is None else usage.cost(options.prices)
+    cost = None if options.prices is None else cost_of(outcome, base.plan, options.prices)
     row = msgspec.structs.replace(
         _row_of(path, found.application, RowStatus.OK, None, found),
         billed_seconds=_seconds(outcome.billed_ms),
@@ -156,7 +157,7 @@ def _answered(path: str, found: Study, compared: _Compared, options: FleetOption
         return row
     whole, least = _measure(base, options.prices), _measure(best, options.prices)
     best_usage = usage_of(best.typical, best.plan.shapes)
-    best_cost = None if options.prices is None else best_usage.cost(options.prices)
+    best_cost = None if options.prices is None else cost_of(best.typical, best.plan, options.prices)
     most = best.certainty.executor_seconds.most
     return msgspec.structs.replace(
         row,
@@ -229,8 +230,9 @@ def _holds(found: Study, one: VariantAnswer, options: FleetOptions) -> bool:
 
 def _measure(one: VariantAnswer, prices: Prices | None) -> float:
     """What settings are compared by."""
-    usage = usage_of(one.typical, one.plan.shapes)
-    return usage.core_hours if prices is None else usage.cost(prices)
+    return (
+        usage_of(one.typical, one.plan.shapes).core_hours if prices is None else cost_of(one.typical, one.plan, prices)
+    )
 
 
 def _seconds(ms: Millis | float) -> float:

@@ -146,8 +146,7 @@ def _row(log: Log, reply: bytes | Ended) -> FleetRow:
 
 def _written(terms: SurveyTerms, journal: Journal, options: FleetOptions, tally: SurveyTally) -> dict[str, Any]:
     """Write the table in its order, and the report, and sum them up; then the journal goes. Raises DecisionFileError."""
-    prices = options.prices
-    with FleetSummary(priced=prices is not None, currency=None if prices is None else prices.currency) as summary:
+    with FleetSummary(options.prices) as summary:
         with open_table(terms.out) as table:
             for row in journal.rows():
                 summary.add(row)

@@ -25,7 +25,8 @@ from podtide.adapters.history.values import EventKind, KeptRun
 from podtide.adapters.views.comparison import words
 from podtide.adapters.views.comparison.document import document
 from podtide.domain.base.units import Millis
-from podtide.domain.comparison.comparison import compare
+from podtide.domain.comparison.account import RunAccount
+from podtide.domain.comparison.comparison import account_bill, compare
 from podtide.domain.history.baseline import PRIOR, Judged, Judgement, LearnedBaseline, RunSample, judge
 from podtide.domain.whatif.prices import Prices
 
@@ -71,7 +72,7 @@ def _judge(history: RunHistory, run: KeptRun, prices: Prices | None, sinks: Sink
     baselines = _decoder.decode(kept)
     verdict: dict[str, Any] = {}
     regressions = 0
-    for measure, value, unit in measures(run, prices):
+    for measure, value, unit in measures(run, prices, _bill_account(history, run, prices)):
         known = baselines.get(measure.value, LearnedBaseline(unit))
         baselines[measure.value], judged = judge(known, RunSample(run.id, value), unit, PRIORS[measure])
         verdict[measure.value] = _entry(judged, _unit(measure, prices))
@@ -84,17 +85,29 @@ def _judge(history: RunHistory, run: KeptRun, prices: Prices | None, sinks: Sink
     return regressions
 
 
-def measures(run: KeptRun, prices: Prices | None) -> Iterator[tuple[JudgedMeasure, float, str]]:
+def _bill_account(history: RunHistory, run: KeptRun, prices: Prices | None) -> RunAccount | None:
+    """The account of a run, where its bill is made of more than its executors."""
+    return None if prices is None or not prices.rules.asked else account_from(history.account(run.id))
+
+
+def measures(
+    run: KeptRun, prices: Prices | None, account: RunAccount | None = None
+) -> Iterator[tuple[JudgedMeasure, float, str]]:
     """What is judged of a run: the measure, its value, and what it is counted in; values of 0 say nothing."""
     if run.row.runtime_s:
         yield JudgedMeasure.RUNTIME, run.row.runtime_s, "s"
-    if spent := money(run, prices):
+    if spent := money(run, prices, account):
         yield JudgedMeasure.MONEY, spent, "core-hours" if prices is None else f"{prices.currency} at {digest(prices)}"
 
 
-def money(run: KeptRun, prices: Prices | None) -> float:
-    """What a run took of executors: money, or core-hours without prices."""
-    return run.usage.core_hours if prices is None else run.usage.cost(prices)
+def money(run: KeptRun, prices: Prices | None, account: RunAccount | None = None) -> float:
+    """What a run took: money, or core-hours without prices. ``account``: needed where the prices ask for more than
+    executors; without it that is 0, which is not judged."""
+    if prices is None:
+        return run.usage.core_hours
+    if not prices.rules.asked:
+        return run.usage.cost(prices)
+    return 0.0 if account is None else account_bill(account, prices.rules).cost(prices)
 
 
 def _unit(measure: JudgedMeasure, prices: Prices | None) -> str:

@@ -112,6 +112,11 @@ def serve(**given: Any) -> int:
 
 def run_serve(options: HistoryServeOptions) -> NoReturn:
     """Serve until a signal's exception. Raises a Refusal."""
+    prices = given_prices(options.price)
+    if prices is not None and prices.rules.asked:
+        raise Misused(
+            "--price: driver, node-* and yarn-* need what a log says; a history has its executors' hours alone"
+        )
     certificate = _certificate(options)
     local = loopback(options.address)
     if certificate is None and not options.plain and not local:
@@ -119,7 +124,6 @@ def run_serve(options: HistoryServeOptions) -> NoReturn:
             f"other machines reach {options.address}, where the token would travel in clear: "
             "name --tls-cert and --tls-key, or --plain"
         )
-    prices = given_prices(options.price)
     token, origin = (None, "") if local else _token(options.token_file)
     with contextlib.ExitStack() as end:
         history, watcher = end.enter_context(_history(options))

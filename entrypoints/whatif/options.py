@@ -37,7 +37,8 @@ def priced(command: Command) -> Command:
     return click.option(
         "--price",
         metavar="PRICES",
-        help="core-hour=0.04,gb-hour=0.005[,spot-share=0.7,spot-discount=0.65,currency=EUR], or a file that says so.",
+        help="core-hour=0.04,gb-hour=0.005[,spot-share=0.7,spot-discount=0.65,currency=EUR,driver=yes,node-cores=16,"
+        "node-memory=64g,...], or a file that says so (docs/how-to/prices.md).",
     )(command)
 
 

@@ -21,6 +21,7 @@ from podtide.domain.base.units import DEFAULT_PROFILE
 from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import Plan
 from podtide.domain.rerun.rerun import rerun as run_again
+from podtide.domain.whatif.bill.run_bill import cost_of
 from podtide.domain.whatif.prices import Prices, usage, usage_of
 from podtide.domain.whatif.search.bounds import Work, work_of
 from podtide.domain.whatif.search.recommendation import Figures, TuneDemand
@@ -92,7 +93,7 @@ def amount(measure: Measure, outcome: RerunOutcome, plan: Plan, prices: Prices |
     match measure:
         case Measure.COST:
             assert prices is not None
-            return usage_of(outcome, plan.shapes).cost(prices)
+            return cost_of(outcome, plan, prices)
         case Measure.CORE_HOURS:
             return usage_of(outcome, plan.shapes).core_hours
         case Measure.EXECUTOR_SECONDS:

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from podtide.adapters.fleet.rows import FleetRow, RowStatus
+from podtide.adapters.history.accounts import account_bytes
 from podtide.adapters.history.store import RunHistory
 from podtide.adapters.history.values import RunKey, RunStalled, WatchedRun, run_bytes
 from podtide.adapters.process_pool import Ended
 from podtide.domain.rerun.ledger.causes import SpendCause
 from podtide.entrypoints.watch.take_up import TakeUpOptions
+from tests.support.account_play import run_of
 
 DAY_MS = 86_400_000
 BEGAN_MS = 1_790_000_000_000
@@ -70,8 +72,15 @@ def fake_take_up(options: TakeUpOptions, request: bytes) -> bytes:
         row=row, attempt=key.attempt, ended_ms=key.started_ms + int(1000 * runtime_s), finished=finished,
         healthy=finished and said.get("healthy", True), core_hours=said.get("core_hours", runtime_s / 600),
         stalls=tuple(RunStalled(*one) for one in said.get("stalls", ())),
+        account=_account(said["driver_cores"], runtime_s) if "driver_cores" in said else None,
     )  # fmt: skip
     return run_bytes(run)
+
+
+def _account(driver_cores: int, runtime_s: float) -> bytes:
+    """What is kept of a run on YARN without stages, whose driver has so many cores."""
+    conf = {"spark.master": "yarn", "spark.submit.deployMode": "cluster", "spark.driver.cores": str(driver_cores)}
+    return account_bytes(run_of([], end_ms=int(1000 * runtime_s), conf=conf))
 
 
 class Inline:

@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from podtide.adapters.views.bill import bill_notes
 from podtide.domain.comparison.account import RunAccount
 from podtide.domain.comparison.baseline import Baseline
 from podtide.domain.comparison.comparison import CauseOfChange, Comparison, ConfChange
@@ -129,7 +130,7 @@ class ComparedStage(Struct, frozen=True):
 
 
 class BillEntry(Struct, frozen=True):
-    """What a cause of the ledger changed; ``executors of another size`` stands for what other shapes cost."""
+    """What a cause of the ledger, or another part of the bill (``domain.comparison.comparison.BillPart``), changed."""
 
     cause: str
     executor_seconds: float
@@ -171,9 +172,6 @@ class GateEntry(Struct, frozen=True):
     failed: bool
 
 
-OTHER_SIZE: Final = "executors of another size"
-
-
 def document(
     found: Comparison,
     logs: tuple[str, str],
@@ -184,7 +182,8 @@ def document(
     """The document of a comparison."""
     first, second = found.first, found.second
     unit = CORE_HOURS if prices is None else prices.currency
-    notes = [f"{which} run: {note}" for which, run in (("first", first), ("second", second)) for note in _notes(run)]
+    notes = [*bill_notes(prices)]
+    notes += [f"{which} run: {note}" for which, run in (("first", first), ("second", second)) for note in _notes(run)]
     return ComparisonDocument(
         "compare",
         1,
@@ -201,10 +200,7 @@ def document(
             unit,
         ),
         tuple(_cause(one, found.change_ms) for one in found.causes),
-        tuple(
-            BillEntry(OTHER_SIZE if one.cause is None else one.cause.value, one.ms / 1000, one.amount)
-            for one in found.bill
-        ),
+        tuple(BillEntry(one.cause.value, one.ms / 1000, one.amount) for one in found.bill),
         tuple(
             LedgerEntry(cause.value, first.bill.get(cause, 0) / 1000, second.bill.get(cause, 0) / 1000)
             for cause in SpendCause

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from podtide.adapters.recording.records.decision_file import DecisionWriter
 from podtide.adapters.text.format import setting_text
 from podtide.adapters.views.comparison import words
-from podtide.adapters.views.comparison.document import CORE_HOURS, OTHER_SIZE, ComparisonDocument
+from podtide.adapters.views.comparison.document import CORE_HOURS, ComparisonDocument
 from podtide.adapters.views.report.bars import Amounts, Bar
 from podtide.adapters.views.report.executors_chart import percentage
 from podtide.adapters.views.report.markup import element, prose, visible
@@ -194,7 +194,6 @@ def settings(document: ComparisonDocument) -> list[tuple[Markup, ...]]:
     return [
         (prose(one.key, 200), prose(setting_text(one.before, 200)), prose(setting_text(one.after, 200)))
         for one in document.conf
-        if one.key != OTHER_SIZE
     ]
 
 

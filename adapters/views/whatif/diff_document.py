@@ -16,6 +16,7 @@ from msgspec import Struct
 from returns.pipeline import is_successful
 
 from podtide.adapters.text.safe import display, escaped
+from podtide.adapters.views.bill import bill_notes
 from podtide.adapters.views.whatif import model
 from podtide.adapters.views.whatif.document import app_entry, error_entry, prices_entry, seconds
 from podtide.domain.conf.entries import KEYS
@@ -260,7 +261,7 @@ def document(
             DiffGate(gate.text, gate.metric, bool(by), tuple(map(_breach, by)))
             for gate, by in ((gate, breaches(gate, pairs)) for gate in gates)
         ),
-        notes=(*([DEFAULTS_ONLY] if versions else []), *notes),
+        notes=(*([DEFAULTS_ONLY] if versions else []), *bill_notes(prices), *notes),
     )
 
 

@@ -11,26 +11,29 @@ left out, but never a highest one of its stretch; of more decisions the first ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, convert, structs
 
 from podtide.adapters.text.safe import display
+from podtide.adapters.views.bill import bill_notes
 from podtide.adapters.views.whatif import model
 from podtide.adapters.views.whatif.memory import memory_entry
 from podtide.adapters.views.whatif.overview_document import ideal_entry, overview_entry, troubles_entry
-from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
+from podtide.domain.base.units import DEFAULT_PROFILE
 from podtide.domain.conf.redaction import Redaction, redaction_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
-from podtide.domain.rerun.outcome import CurvePoint, RerunOutcome
-from podtide.domain.rerun.plan import NO_FAULTS, ExecutorShape, Faults
+from podtide.domain.rerun.outcome import CurvePoint, ExecutorSpan, RerunOutcome
+from podtide.domain.rerun.plan import NO_FAULTS, Faults, Plan
+from podtide.domain.whatif.bill.rules import NO_RULES
+from podtide.domain.whatif.bill.run_bill import RunBill, bill, bill_of, cost_of, work_of
 from podtide.domain.whatif.memory import memory_finding
 from podtide.domain.whatif.prediction import Range
-from podtide.domain.whatif.prices import Prices, Usage, usage, usage_of
+from podtide.domain.whatif.prices import Prices, Usage, usage_of
 from podtide.domain.whatif.search.overview import Overview
 from podtide.domain.whatif.summary import OwnError, VariantAnswer
 
@@ -69,7 +72,7 @@ def document(
     redaction = redaction_of(conf)
     prices = request.prices
     own = _run(replay, application, redaction, prices)
-    recorded = _recorded(application, replay.plan.shapes, prices)
+    recorded = _recorded(application, replay.plan, prices)
     remembered = memory_finding(application, conf, replay.plan.shapes[DEFAULT_PROFILE])
     return model.Document(
         command=request.command,
@@ -85,7 +88,7 @@ def document(
         troubles=troubles_entry(application, overview),
         overview=None if overview is None else overview_entry(overview, redaction, prices),
         unknowns=tuple(model.UnknownEntry(*one) for one in application.unknowns),
-        notes=request.notes[:NOTES_MAX],
+        notes=(*bill_notes(prices), *request.notes)[:NOTES_MAX],
         refused=request.refused,
     )
 
@@ -115,7 +118,11 @@ def error_entry(error: OwnError) -> model.OwnErrorEntry:
 
 def prices_entry(prices: Prices | None) -> model.PricesEntry | None:
     """The prices."""
-    return None if prices is None else model.PricesEntry(**asdict(prices))
+    if prices is None:
+        return None
+    given = asdict(prices)
+    rules = given.pop("rules")
+    return model.PricesEntry(**given, bill=convert(rules, model.BillRulesEntry) if prices.rules.asked else None)
 
 
 def seconds(ms: float) -> float:
@@ -123,22 +130,23 @@ def seconds(ms: float) -> float:
     return round(ms / 1000, 3)
 
 
-def _recorded(
-    application: Application, shapes: Mapping[ProfileId, ExecutorShape], prices: Prices | None
-) -> model.RecordedEntry:
+def _recorded(application: Application, plan: Plan, prices: Prices | None) -> model.RecordedEntry:
     """What happened. Executors are billed from their request, as far as that is known, else from their registration."""
-    billed: dict[ProfileId, Millis] = {}
+    spans = []
     for one in application.executors:
         begin = one.added_ms if one.requested_ms is None else min(one.requested_ms, one.added_ms)
         end = application.ended_ms if one.removed_ms is None else min(one.removed_ms, application.ended_ms)
-        billed[one.profile] = billed.get(one.profile, 0) + max(0, end - begin)
+        spans.append(ExecutorSpan(begin, max(begin, end), one.profile))
+    work = work_of(spans, plan.shapes)
+    taken = bill(work, plan.conf.raw, application.runtime_ms, NO_RULES).executors
+    paid = None if prices is None else bill(work, plan.conf.raw, application.runtime_ms, prices.rules)
     return model.RecordedEntry(
         runtime_s=seconds(application.runtime_ms),
         executor_seconds=seconds(application.executor_ms),
-        billed_seconds=seconds(sum(billed.values())),
+        billed_seconds=seconds(sum(one.billed_ms for one in work)),
         peak_executors=application.peak_executors,
         curve=tuple((seconds(at), count) for at, count in _thin(application.executors_over_time(), 1)),
-        **_usage(usage(billed, shapes), prices),
+        **_usage(taken, paid, prices),
     )
 
 
@@ -150,6 +158,7 @@ def _run(
 ) -> model.RunEntry:
     """A variant, or the log's own config run again. ``application``: for the names of its stages."""
     outcome, variant, plan = answer.typical, answer.variant, answer.plan
+    paid = None if prices is None else bill_of(outcome, plan, prices.rules)
     left_out = len(outcome.decisions) - DECISIONS_MAX
     return model.RunEntry(
         name=variant.name,
@@ -169,7 +178,7 @@ def _run(
         peak_executors=outcome.peak_executors,
         executors_started=outcome.executors_started,
         executors_lost=outcome.executors_lost,
-        **_usage(usage_of(outcome, plan.shapes), prices),
+        **_usage(usage_of(outcome, plan.shapes), paid, prices),
         cost_range=_cost_range(answer, prices),
         changes=answer.change.value,
         idle_share=_fine(answer.idle_share),
@@ -197,7 +206,7 @@ def _run(
 def _cost_range(answer: VariantAnswer, prices: Prices | None) -> model.Range | None:
     if prices is None:
         return None
-    cost = usage_of(answer.typical, answer.plan.shapes).cost(prices)
+    cost = cost_of(answer.typical, answer.plan, prices)
     low, high = answer.certainty.executor_seconds.around(cost)
     return _fine(low), _fine(high)
 
@@ -206,12 +215,12 @@ def _fine(value: float) -> float:
     return round(value, 6)
 
 
-def _usage(used: Usage, prices: Prices | None) -> dict[str, float | None]:
-    return {
-        "core_hours": _fine(used.core_hours),
-        "gb_hours": _fine(used.gb_hours),
-        "cost": None if prices is None else _fine(used.cost(prices)),
-    }
+def _usage(used: Usage, paid: RunBill | None, prices: Prices | None) -> dict[str, Any]:
+    hours = {"core_hours": _fine(used.core_hours), "gb_hours": _fine(used.gb_hours)}
+    if paid is None or prices is None:
+        return hours
+    parts = model.BillPartsEntry(*map(_fine, paid.parts(prices))) if prices.rules.asked else None
+    return {**hours, "cost": _fine(paid.cost(prices)), "bill": parts}
 
 
 def _range(span: Range) -> model.Range:

@@ -63,6 +63,15 @@ class AppEntry(Struct, frozen=True):
     executors: Rows = 0
 
 
+class BillPartsEntry(Struct, frozen=True):
+    """What the cost is made of where it is more than the executors': as large as they are given, what whole nodes have
+    beside them, the driver."""
+
+    executors: float
+    unused: float
+    driver: float
+
+
 class RecordedEntry(Struct, frozen=True, kw_only=True):
     """What really happened. ``curve``: (time, registered executors)."""
 
@@ -74,6 +83,7 @@ class RecordedEntry(Struct, frozen=True, kw_only=True):
     core_hours: float | None = None
     gb_hours: float | None = None
     cost: float | None = None
+    bill: BillPartsEntry | None = None
 
 
 class FaultsEntry(Struct, frozen=True):
@@ -143,6 +153,7 @@ class RunEntry(Struct, frozen=True, kw_only=True):
     gb_hours: float | None = None
     cost: float | None = None
     cost_range: Range | None = None
+    bill: BillPartsEntry | None = None
     idle_share: Share | None = None
     requests: float = 0
     waited_s: Seconds = 0.0
@@ -205,14 +216,42 @@ class SelfReplay(RunEntry, frozen=True, kw_only=True):
     error: OwnErrorEntry
 
 
+class NodeEntry(Struct, frozen=True):
+    """The node that whole nodes are."""
+
+    cores: int
+    memory_mib: int
+    reserved_cores: float = 0.0
+    reserved_mib: int = 0
+
+
+class ContainersEntry(Struct, frozen=True):
+    """How YARN rounds containers. ``calculator``: "default" or "dominant"."""
+
+    minimum_mib: int
+    increment_mib: int | None = None
+    minimum_cores: int = 1
+    increment_cores: int | None = None
+    calculator: str = "default"
+
+
+class BillRulesEntry(Struct, frozen=True):
+    """What the money is for besides executors (docs/how-to/prices.md)."""
+
+    driver: bool = False
+    node: NodeEntry | None = None
+    containers: ContainersEntry | None = None
+
+
 class PricesEntry(Struct, frozen=True):
-    """What was paid for."""
+    """What was paid for. ``bill``: None where it is the executors alone."""
 
     core_hour: float | None = None
     gb_hour: float | None = None
     spot_share: Share | None = None
     spot_discount: Share | None = None
     currency: str | None = None
+    bill: BillRulesEntry | None = None
 
 
 class UnknownEntry(Struct, frozen=True):

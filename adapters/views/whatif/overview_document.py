@@ -30,8 +30,9 @@ from podtide.domain.conf.scaling_config import MAX
 from podtide.domain.recorded.application import Application
 from podtide.domain.recorded.critical_path import critical_path
 from podtide.domain.recorded.failures import StageFailures
+from podtide.domain.whatif.bill.run_bill import cost_of
 from podtide.domain.whatif.prediction import Range
-from podtide.domain.whatif.prices import Prices, usage_of
+from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.search.overview import Overview
 from podtide.domain.whatif.search.recommendation import Reason, TuneVerdict
 from podtide.domain.whatif.search.skew import SkewCost, skews
@@ -150,7 +151,7 @@ def _single(overview: Overview) -> SingleEntry:
 
 def _point(executors: int, answer: VariantAnswer, prices: Prices | None) -> PointEntry:
     outcome, ended = answer.typical, answer.unfinished is None
-    cost = None if prices is None else usage_of(outcome, answer.plan.shapes).cost(prices)
+    cost = None if prices is None else cost_of(outcome, answer.plan, prices)
     span = None if cost is None else answer.certainty.executor_seconds.around(cost)
     return PointEntry(
         executors=executors,

@@ -17,6 +17,7 @@ from msgspec import structs
 
 from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import display
+from podtide.adapters.views.bill import bill_notes
 from podtide.adapters.views.whatif import model
 from podtide.adapters.views.whatif.conf_snippets import lines_for
 from podtide.adapters.views.whatif.document import WhatIfRequest, document, error_entry, seconds
@@ -75,7 +76,7 @@ def tune_document(
     names = {one: AS_SIMULATED if one.as_ran else one.name for one in candidates}
     whole = structs.replace(
         documents[0] if len(documents) == 1 else _means(documents),
-        notes=request.notes,
+        notes=(*bill_notes(request.prices), *request.notes),
         frontier=tuple(names[row.candidate] for row in search.frontier if row.candidate in names),
         measure=request.measure,
         within=request.within,
@@ -149,6 +150,8 @@ def _mean(entries: Sequence[R]) -> R:
             means[key] = None
         elif key in _NOT_AVERAGED or any(value is None for value in values):
             continue
+        elif isinstance(values[0], model.BillPartsEntry):
+            means[key] = _mean(values)
         elif isinstance(values[0], tuple):
             means[key] = tuple(_rounded(side) for side in zip(*values, strict=True))
         elif isinstance(values[0], dict):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from podtide.adapters.files.prices import PriceError, from_pairs, prices_of, read
+from podtide.domain.whatif.bill.rules import BillRules, ContainerRounding, NodeShape, ResourceCalculator
 from podtide.domain.whatif.prices import Prices
 
 ALL = Prices(0.04, 0.005, 0.7, 0.65, "EUR")
@@ -20,6 +21,18 @@ JSON = '{"core_hour": 0.04, "gb_hour": 0.005, "spot_share": 0.7, "spot_discount"
         ("core-hour=0.04", Prices(0.04)),
         (" core-hour = 0.04 , gb-hour=5e-3 ", Prices(0.04, 0.005)),
         ("core-hour=0.04,gb-hour=0.005,spot-share=0.7,spot-discount=0.65,currency=EUR", ALL),
+        ("core-hour=1,driver=yes", Prices(1.0, rules=BillRules(driver=True))),
+        (
+            "core-hour=1,node-cores=16,node-memory=64g,node-reserved-cores=0.5,node-reserved-memory=3000m",
+            Prices(1.0, rules=BillRules(node=NodeShape(16, 65_536, 0.5, 3_000))),
+        ),
+        ("core-hour=1,yarn-minimum-allocation-mb=512", Prices(1.0, rules=BillRules(containers=ContainerRounding(512)))),
+        (
+            "core-hour=1,yarn-resource-calculator=dominant,yarn-increment-allocation-mb=256",
+            Prices(
+                1.0, rules=BillRules(containers=ContainerRounding(1_024, 256, calculator=ResourceCalculator.DOMINANT))
+            ),
+        ),
     ],
 )
 def test_pairs(text: str, prices: Prices) -> None:
@@ -49,6 +62,11 @@ def test_a_file_with_an_equals_sign_in_its_name_is_a_file(tmp_path: Path) -> Non
         ("core-hour=1,core-hour=2", ("core-hour: expected once",)),
         ("core-hours=1", ("core-hours: unknown key", "did you mean core-hour?")),
         ("core-hour=1,spot-share=70", ("spot-share: expected a share from 0 to 1",)),
+        ("core-hour=1,driver=maybe", ("driver = 'maybe': expected yes or no",)),
+        ("core-hour=1,node-memory=64g", ("node-cores: expected the cores of a node",)),
+        ("core-hour=1,node-cores=2,node-memory=1g,node-reserved-cores=2", ("node-reserved-cores: expected",)),
+        ("core-hour=1,yarn-minimum-allocation-mb=0", ("yarn-minimum-allocation-mb: expected a whole number above 0",)),
+        ("core-hour=1,yarn-resource-calculator=fair", ("expected default or dominant",)),
         ("core-hour=1,", ("expected key=value",)),
         ("currency=EUR", ("core-hour: expected a price above 0",)),
         ("core-hour=1\x1b[31m", ("\\x1b",)),

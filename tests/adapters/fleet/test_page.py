@@ -14,6 +14,7 @@ from podtide.adapters.fleet.runs import FREE
 from podtide.adapters.fleet.summary import FleetSummary
 from podtide.adapters.views.report.page import SIZE_MAX
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
+from podtide.domain.whatif.prices import Prices
 
 RATIO = "spark.dynamicAllocation.executorAllocationRatio"
 
@@ -33,7 +34,7 @@ def row(
 
 
 def summed(*rows: FleetRow) -> tuple[FleetSummary, dict[str, Any]]:
-    summary = FleetSummary(priced=True, currency="EUR")
+    summary = FleetSummary(Prices(core_hour=1.0, currency="EUR"))
     for one in rows:
         summary.add(one)
     return summary, summary.document() | {"out": "night.csv"}

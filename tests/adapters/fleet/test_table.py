@@ -120,7 +120,7 @@ def test_long_texts_keep_both_ends() -> None:
 
 
 def test_reasons_are_counted_without_their_numbers_and_bounded() -> None:
-    with FleetSummary(priced=False) as summary:
+    with FleetSummary() as summary:
         for number in range(50):
             summary.add(FleetRow(log="x", status=RowStatus.REFUSED, reason=f"off by +{number}% in 1,{number:03} s"))
         for number in range(REASONS_MAX + 500):

@@ -24,6 +24,7 @@ from podtide.domain.comparison.comparison import (
     AFTER_LAST,
     SETTINGS_MAX,
     STAGES_NAMED,
+    BillPart,
     Comparison,
     ConfChange,
     compare,
@@ -33,11 +34,13 @@ from podtide.domain.comparison.comparison import (
 )
 from podtide.domain.comparison.evidence import Unit
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
+from podtide.domain.whatif.bill.rules import BillRules, ContainerRounding, NodeShape
 from podtide.domain.whatif.prices import Prices
 from tests.support.account_play import PLAIN, later, run_of, runs
 
 OTHER_WAY = {ChangeCause.ADDED: ChangeCause.GONE, ChangeCause.GONE: ChangeCause.ADDED}
 PRICES = Prices(core_hour=0.04, gb_hour=0.005, spot_share=0.5, spot_discount=0.6)
+RULES = BillRules(driver=True, node=NodeShape(3, 5_000), containers=ContainerRounding())
 few = settings(max_examples=30)
 
 
@@ -53,7 +56,7 @@ def by_cause(first: RunAccount, second: RunAccount) -> dict[ChangeCause, float]:
 
 
 @few
-@given(runs(), runs(), st.sampled_from([None, PRICES]))
+@given(runs(), runs(), st.sampled_from([None, PRICES, replace(PRICES, rules=RULES)]))
 def test_the_parts_sum_to_the_difference_without_remainder(
     first: RunAccount, second: RunAccount, prices: Prices | None
 ) -> None:
@@ -339,10 +342,28 @@ def test_the_bill_is_divided_by_cause_and_by_size() -> None:
     assert in_cores.cost_share == pytest.approx(3)
     assert [(row.cause, row.ms, round(row.amount, 6)) for row in in_cores.bill] == [
         (SpendCause.SHUFFLE, hour, 1.5),
-        (None, 0, 1.5),
+        (BillPart.OTHER_SIZE, 0, 1.5),
     ]
     in_money = compare(one, two, prices=Prices(core_hour=0.04, gb_hour=0.005))
     assert in_money.cost == pytest.approx((0.045, 4 * 0.045))
+
+
+def test_nodes_and_the_driver_are_parts_of_the_bill() -> None:
+    """Two executors side by side and then one after the other, on nodes with room for both; the driver is there twice as
+    long."""
+    hour = 3_600_000
+    lives = ((0, 0, hour), (0, 0, hour))
+    yarn = {"spark.master": "yarn", "spark.submit.deployMode": "cluster"}
+    one = replace(
+        BASE, runtime_ms=hour, conf=yarn, bill={SpendCause.RUNNING: 2 * hour},
+        executors=ExecutorsAccount(shapes=((1, 1_024, 2 * hour),), spans=lives),
+    )  # fmt: skip
+    later = ((0, 0, hour), (0, hour, 2 * hour))
+    two = replace(one, runtime_ms=2 * hour, executors=ExecutorsAccount(shapes=((1, 1_024, 2 * hour),), spans=later))
+    rules = BillRules(driver=True, node=NodeShape(2, 2_048))
+    found = compare(one, two, prices=Prices(core_hour=1.0, rules=rules))
+    assert found.cost == pytest.approx((3.0, 6.0))
+    assert [(row.cause, round(row.amount, 6)) for row in found.bill] == [(BillPart.UNUSED, 2.0), (BillPart.DRIVER, 1.0)]
 
 
 def test_settings_that_differ_are_told_and_those_of_every_run_are_not() -> None:

@@ -7,6 +7,7 @@ once. A beat comes 3 s after one with which nothing was left to wait for.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from podtide.domain.base.randomness import Constant
-from podtide.domain.base.units import DEFAULT_PROFILE, Millis
+from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.fakes.windows import Window
 from podtide.domain.fakes.yarn.description import ContainerPhase, Death, Master, Nodes, Queue, Tenant
 from podtide.domain.protocol.completions import PREEMPTED
@@ -254,6 +255,10 @@ def test_profiles_have_containers_of_their_own() -> None:
         dynamic({"initialExecutors": "1", "minExecutors": "1"}, shapes=shapes),
     )
     assert set(outcome.billed_by_profile) == {DEFAULT_PROFILE, P1}
+    lives = Counter[ProfileId]()
+    for one in outcome.spans:
+        lives[one.profile] += one.ended_ms - one.began_ms
+    assert lives == outcome.billed_by_profile
     # 200 +100 +1000 and the backlog: 1300; the beats are at 200, 3200 and 3400.
     assert outcome.runtime_ms == 3_500
 

@@ -83,7 +83,8 @@ def test_other_machines_need_a_token(tmp_path: Path) -> None:
     ("arguments", "code"),
     [
         (["{h}", "--address", "0.0.0.0"], 2), (["{h}", "--history", "{h}"], 2), (["{h}", "--tls-cert", "x"], 2),
-        (["{h}.gone"], 3), (["{h}", "--address", "203.0.113.1", "--plain"], 2),
+        (["{h}.gone"], 3),
+        (["{h}", "--price", "core-hour=1,driver=yes"], 2), (["{h}", "--address", "203.0.113.1", "--plain"], 2),
     ],
 )  # fmt: skip
 def test_what_cannot_be_served_is_refused(tmp_path: Path, arguments: list[str], code: int) -> None:

@@ -19,6 +19,7 @@ from podtide.adapters.history.sinks import LinesFile, Webhook
 from podtide.adapters.history.store import HistoryError, RunHistory
 from podtide.adapters.history.values import EXIT_SINK, EventKind
 from podtide.adapters.http_server.small_server import HttpAsked
+from podtide.domain.whatif.bill.rules import BillRules
 from podtide.domain.whatif.prices import Prices
 from podtide.entrypoints.common.output import Misused, UnreadableInput
 from podtide.entrypoints.fleet.work import FleetOptions
@@ -161,6 +162,16 @@ def test_money_is_judged_where_there_are_prices_and_other_prices_are_another_bas
     assert (found["measure"], found["unit"], found["value"]) == ("money", "EUR", 3.0)
     log(tmp_path / "logs" / "6", "etl", 6, 100, core_hours=75)
     assert watched(asked(tmp_path, prices=Prices(core_hour=0.08, gb_hour=0.0, currency="EUR"))) == 0
+
+
+def test_a_driver_that_grew_is_a_dearer_run_where_the_driver_is_paid_for(tmp_path: Path) -> None:
+    for day in range(6):
+        log(tmp_path / "logs" / f"{day}", "etl", day, 3600, driver_cores=4 if day < 5 else 16)
+    prices = Prices(core_hour=1.0, rules=BillRules(driver=True))
+    assert watched(asked(tmp_path, prices=prices)) == 1
+    (found,) = (one for one in events(tmp_path) if one["kind"] == "regression")
+    assert (found["measure"], found["normal"], found["value"]) == ("money", 8.0, 20.0)
+    assert [(one["cause"], one["cost"]) for one in found["bill"]] == [("driver", 12.0)]
 
 
 def test_a_webhook_gets_regressions_and_gets_them_later_if_it_is_away(tmp_path: Path) -> None:
