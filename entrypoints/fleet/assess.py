@@ -24,7 +24,7 @@ from podtide.domain.conf.advice.effects import place_of, static_settings
 from podtide.domain.recorded.application import Application
 from podtide.domain.recorded.unknowns import lost_parts, nothing_to_run
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
-from podtide.domain.whatif.bill.run_bill import cost_of
+from podtide.domain.whatif.bill.run_bill import cost_factors, cost_of
 from podtide.domain.whatif.memory import memory_finding
 from podtide.domain.whatif.prices import Prices, usage_of
 from podtide.domain.whatif.summary import VariantAnswer
@@ -159,6 +159,7 @@ def _answered(path: str, found: Study, compared: _Compared, options: FleetOption
     best_usage = usage_of(best.typical, best.plan.shapes)
     best_cost = None if options.prices is None else cost_of(best.typical, best.plan, options.prices)
     most = best.certainty.executor_seconds.most
+    dearest = _most(best, options.prices)
     return msgspec.structs.replace(
         row,
         best=shortened(clean(best.variant.name)),
@@ -173,7 +174,7 @@ def _answered(path: str, found: Study, compared: _Compared, options: FleetOption
         saving_cost=None if cost is None or best_cost is None else round(cost - best_cost, 6),
         saving_share=round(1.0 - least / whole, 6),
         saving_least_core_hours=round(usage.core_hours - most * best_usage.core_hours, 6),
-        saving_least_cost=None if cost is None or best_cost is None else round(cost - most * best_cost, 6),
+        saving_least_cost=None if cost is None or best_cost is None else round(cost - dearest * best_cost, 6),
     )
 
 
@@ -222,10 +223,17 @@ def _holds(found: Study, one: VariantAnswer, options: FleetOptions) -> bool:
     return (
         one.unfinished is None
         and less_sure * one.typical.runtime_ms <= bound
-        and certainty.executor_seconds.most * takes < whole
+        and _most(one, options.prices) * takes < whole
         and whole > 0
         and 1.0 - takes / whole >= WORTH
     )
+
+
+def _most(one: VariantAnswer, prices: Prices | None) -> float:
+    """By what factor nine of ten real runs stay below what settings are compared by."""
+    if prices is None:
+        return one.certainty.executor_seconds.most
+    return cost_factors(one.typical, one.plan, prices, one.certainty).most
 
 
 def _measure(one: VariantAnswer, prices: Prices | None) -> float:

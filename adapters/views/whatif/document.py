@@ -30,7 +30,7 @@ from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.outcome import CurvePoint, ExecutorSpan, RerunOutcome
 from podtide.domain.rerun.plan import NO_FAULTS, Faults, Plan
 from podtide.domain.whatif.bill.rules import NO_RULES
-from podtide.domain.whatif.bill.run_bill import RunBill, bill, bill_of, cost_of, work_of
+from podtide.domain.whatif.bill.run_bill import RunBill, bill, bill_of, cost_factors, cost_of, work_of
 from podtide.domain.whatif.memory import memory_finding
 from podtide.domain.whatif.prediction import Range
 from podtide.domain.whatif.prices import Prices, Usage, usage_of
@@ -207,7 +207,7 @@ def _cost_range(answer: VariantAnswer, prices: Prices | None) -> model.Range | N
     if prices is None:
         return None
     cost = cost_of(answer.typical, answer.plan, prices)
-    low, high = answer.certainty.executor_seconds.around(cost)
+    low, high = cost_factors(answer.typical, answer.plan, prices, answer.certainty).around(cost)
     return _fine(low), _fine(high)
 
 

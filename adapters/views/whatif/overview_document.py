@@ -30,7 +30,7 @@ from podtide.domain.conf.scaling_config import MAX
 from podtide.domain.recorded.application import Application
 from podtide.domain.recorded.critical_path import critical_path
 from podtide.domain.recorded.failures import StageFailures
-from podtide.domain.whatif.bill.run_bill import cost_of
+from podtide.domain.whatif.bill.run_bill import cost_factors, cost_of
 from podtide.domain.whatif.prediction import Range
 from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.search.overview import Overview
@@ -151,8 +151,10 @@ def _single(overview: Overview) -> SingleEntry:
 
 def _point(executors: int, answer: VariantAnswer, prices: Prices | None) -> PointEntry:
     outcome, ended = answer.typical, answer.unfinished is None
-    cost = None if prices is None else cost_of(outcome, answer.plan, prices)
-    span = None if cost is None else answer.certainty.executor_seconds.around(cost)
+    cost = span = None
+    if prices is not None:
+        cost = cost_of(outcome, answer.plan, prices)
+        span = cost_factors(outcome, answer.plan, prices, answer.certainty).around(cost)
     return PointEntry(
         executors=executors,
         runtime_s=_seconds(outcome.runtime_ms) if ended else None,

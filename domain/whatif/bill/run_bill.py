@@ -20,6 +20,7 @@ from podtide.domain.whatif.bill.containers import rounded
 from podtide.domain.whatif.bill.driver import DriverShape, Settings, driver_shape
 from podtide.domain.whatif.bill.nodes import PlacedSpan, node_ms
 from podtide.domain.whatif.bill.rules import BillRules, ContainerRounding
+from podtide.domain.whatif.prediction import Certainty, Factors
 from podtide.domain.whatif.prices import Prices, Usage, usage_of
 
 _HOUR_MS = 3_600_000
@@ -84,6 +85,16 @@ def bill_of(outcome: RerunOutcome, plan: Plan, rules: BillRules) -> RunBill:
 def cost_of(outcome: RerunOutcome, plan: Plan, prices: Prices) -> float:
     """What a simulated run costs."""
     return bill_of(outcome, plan, prices.rules).cost(prices)
+
+
+def cost_factors(outcome: RerunOutcome, plan: Plan, prices: Prices, certainty: Certainty) -> Factors:
+    """How sure the cost of a simulated run is: the driver's part as the run time, the others as the executor-seconds."""
+    *_, driver = parts = bill_of(outcome, plan, prices.rules).parts(prices)
+    if not driver:
+        return certainty.executor_seconds
+    share = driver / sum(parts)
+    both = zip(certainty.executor_seconds, certainty.runtime, strict=True)
+    return Factors(*((1.0 - share) * executors + share * runtime for executors, runtime in both))
 
 
 def work_of(spans: Iterable[ExecutorSpan], shapes: Mapping[ProfileId, ExecutorShape]) -> list[BilledWork]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, strategies as st
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
+from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.rerun.outcome import ExecutorSpan
-from podtide.domain.rerun.plan import ExecutorShape
+from podtide.domain.rerun.plan import ExecutorShape, Plan
 from podtide.domain.whatif.bill.containers import rounded
 from podtide.domain.whatif.bill.rules import NO_RULES, BillRules, ContainerRounding, NodeShape, ResourceCalculator
-from podtide.domain.whatif.bill.run_bill import BilledWork, bill, work_of
+from podtide.domain.whatif.bill.run_bill import BilledWork, bill, cost_factors, work_of
+from podtide.domain.whatif.prediction import Certainty, Factors
 from podtide.domain.whatif.prices import Prices, Usage
+from tests.support.whatif_play import outcome
 
 HOUR = 3_600_000
 YARN = {"spark.master": "yarn", "spark.submit.deployMode": "cluster"}
@@ -54,6 +59,17 @@ def test_rounding_is_yarns_alone() -> None:
 
 def test_executors_whose_times_are_not_known_have_no_nodes() -> None:
     assert bill([WORK[0]._replace(spans=())], YARN.get, HOUR, BillRules(node=NodeShape(8, 16_384))).unused == Usage()
+
+
+def test_the_drivers_part_of_a_cost_is_as_sure_as_the_run_time() -> None:
+    """A third of the bill is the driver's."""
+    conf = from_mapping({"spark.master": "yarn", "spark.submit.deployMode": "cluster"}, "test")
+    plan = Plan("plan", conf, {DEFAULT_PROFILE: ExecutorShape(1, 2, 1_024)})
+    one = replace(outcome(), runtime_ms=HOUR, lives=(0, HOUR, 0))
+    sure = Certainty(Factors(0.9, 0.95, 1.5, 2.0), Factors(0.6, 0.8, 1.2, 1.4))
+    with_driver = Prices(1.0, rules=BillRules(driver=True))
+    assert cost_factors(one, plan, with_driver, sure) == pytest.approx((0.7, 0.85, 1.3, 1.6))
+    assert cost_factors(one, plan, Prices(1.0), sure) == sure.executor_seconds
 
 
 RULES = st.builds(
