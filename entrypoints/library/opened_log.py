@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from datetime import datetime
 from functools import cached_property
 from typing import Final
 
+from podtide.adapters.eventlog.bytes.reader import LogSource
 from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.files.prices import prices_of
 from podtide.adapters.recording.opening import is_recording
@@ -29,7 +30,7 @@ from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.summary import MAX_ERROR, SEEDS
 from podtide.entrypoints.compare.accounts import AccountedLog, read_account
 from podtide.entrypoints.compare.answer import AccountOf, comparison_document
-from podtide.entrypoints.library.errors import ModelMisfit, WrongQuestion, answering
+from podtide.entrypoints.library.errors import ModelMisfit, UnreadableLog, WrongQuestion, answering
 from podtide.entrypoints.library.results import (
     CompareResult,
     ExplainResult,
@@ -196,13 +197,25 @@ class OpenedLog:
         return self._replay(self._overrides)
 
     def _replay(self, overrides: Sequence[SparkConf]) -> ReplayAnswer:
-        with answering(display(self.log)), closing(open_log(self.log)) as source:
+        with self._reading() as source:
             return replayed(source, overrides, self._spark_version)
 
     @cached_property
     def _accounted(self) -> AccountedLog:
-        with answering(display(self.log)), closing(open_log(self.log)) as source:
+        with self._reading() as source:
             return read_account(source, overrides=self._overrides, spark_version=self._spark_version)
+
+    @contextmanager
+    def _reading(self) -> Iterator[LogSource]:
+        """The log, opened. Raises PodtideError for what goes wrong while it is read."""
+        try:
+            with answering(display(self.log)), closing(open_log(self.log)) as source:
+                yield source
+        except UnreadableLog:
+            if not is_recording(self.log):
+                raise
+            which = "give executor or at to explain; podtide replay decides it again"
+            raise WrongQuestion(f"{display(self.log)} is a recording, no event log: {which}") from None
 
     @property
     def _loaded(self) -> Loaded:
@@ -219,7 +232,8 @@ class OpenedLog:
             telling = RecordingStory(recording, settled_terms(recording, ReplayWishes()))
             plain = telling.executor(str(executor)) if executor is not None else telling.moment(_moment_text(at or 0))
         text = _as_text(plain)
-        about = f"executor {escaped(str(executor), 60)}" if executor is not None else f"the moment {at}"
+        moment = escaped(_moment_text(at or 0), 60)
+        about = f"the moment {moment}" if executor is None else f"executor {escaped(str(executor), 60)}"
         story = Explanation(about=about, sentences=tuple(text), story=plain)
         return ExplainResult(story, Picture("Of a recording there is no drawing", []), str(plain["app"]["id"]))
 

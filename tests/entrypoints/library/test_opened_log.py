@@ -135,8 +135,11 @@ def test_a_story_of_an_executor_and_of_a_moment(demo: OpenedLog) -> None:
 
 
 def test_a_recording_is_explained(tmp_path: Path) -> None:
-    story = podtide.open(calm(tmp_path / "recording.jsonl")).explain(executor=7)
+    opened = podtide.open(calm(tmp_path / "recording.jsonl"))
+    story = opened.explain(executor=7)
     assert "registers from 10.0.0." in " ".join(repr(story).split())
+    with pytest.raises(WrongQuestion, match="is a recording, no event log: give executor or at"):
+        opened.replay()
 
 
 def test_errors_are_the_librarys_own(demo: OpenedLog, tmp_path: Path) -> None:
