@@ -45,7 +45,7 @@ _SIGN: Final = 7.2
 _ONE_WIDTH: Final = f".{SCOPE} .narrow{{display:none}}"
 """A page chooses between labels by its width; a drawing has one."""
 
-_FONT: Final = "font:13px system-ui,-apple-system,'Segoe UI',Roboto,Arial,sans-serif"
+_STYLE: Final = "max-width:100%;height:auto;font:13px system-ui,-apple-system,'Segoe UI',Roboto,Arial,sans-serif"
 
 
 class Part(NamedTuple):
@@ -173,6 +173,6 @@ def _document(label: str, parts: Sequence[Part]) -> str:
         element(
             "svg", style, plots.hatches(), ground, *placed,
             xmlns="http://www.w3.org/2000/svg", width=WIDTH, height=height, viewBox=f"0 0 {WIDTH} {height:g}",
-            class_=SCOPE, role="img", aria_label=visible(label, 400), style=_FONT,
+            class_=SCOPE, role="img", aria_label=visible(label, 400), style=_STYLE,
         )
     )  # fmt: skip
