@@ -26,7 +26,7 @@ STAGES_MAX: Final = 50
 NOTES_MAX: Final = 20
 
 
-class StallEntry(Struct, frozen=True):
+class ComparedStall(Struct, frozen=True):
     """Tasks waited and nothing moved, from ``began_s`` on since the start; ``lasts``: to the end of the log."""
 
     cause: str
@@ -55,7 +55,7 @@ class ComparedRun(Struct, frozen=True):
     peak_executors: int
     lost_executors: int
     tasks: int
-    stalls: tuple[StallEntry, ...] = ()
+    stalls: tuple[ComparedStall, ...] = ()
 
 
 class BaselineEntry(Struct, frozen=True):
@@ -244,7 +244,7 @@ def _run(run: RunAccount, log: str, cost: float) -> ComparedRun:
         sum(executors.lost.values()),
         run.tasks,
         tuple(
-            StallEntry(
+            ComparedStall(
                 one.cause.value,
                 one.profile,
                 one.began_ms / 1000,

@@ -8,10 +8,10 @@ from podtide.adapters.text.format import clock, setting_text
 from podtide.adapters.views.comparison.document import (
     CORE_HOURS,
     CauseEntry,
+    ComparedStall,
     ComparisonDocument,
     FigureEntry,
     SettingEntry,
-    StallEntry,
 )
 from podtide.adapters.views.whatif.figures import change, money, number, percent, took
 from podtide.domain.comparison.causes import ChangeCause
@@ -101,14 +101,14 @@ def signed_cost(document: ComparisonDocument, amount: float) -> str:
     return f"{'+' if amount > 0 else '−'}{cost(document, abs(amount))}" if amount else cost(document, 0.0)
 
 
-def stalls(document: ComparisonDocument) -> list[tuple[str, StallEntry]]:
+def stalls(document: ComparisonDocument) -> list[tuple[str, ComparedStall]]:
     """The stalls of both runs, each with which run it is of."""
     return [
         (which, one) for which, run in (("first", document.first), ("second", document.second)) for one in run.stalls
     ]
 
 
-def stall(one: StallEntry) -> str:
+def stall(one: ComparedStall) -> str:
     """``driver does nothing at 0:04 for 6m 01s``."""
     profile = f" (profile {one.profile})" if one.profile else ""
     until = ", to the end" if one.lasts else ""
