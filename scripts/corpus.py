@@ -91,7 +91,7 @@ class Normalised(NamedTuple):
 
 NORMALISED: Final = (
     Normalised(
-        r"fleet", r"stdout", r'(?m)^"seconds": [0-9.]+,$', r'"seconds": $SECONDS,', "how long the whole fleet took"
+        r"fleet", r"stdout", r'(?m)^"took_s": [0-9.]+,$', r'"took_s": $SECONDS,', "how long the whole fleet took"
     ),
     Normalised(
         r"fleet",

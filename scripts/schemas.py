@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from podtide.adapters.text.documents import schema_name
 from podtide.adapters.views.comparison.document import ComparisonDocument
 from podtide.adapters.views.whatif import model
+from podtide.adapters.views.whatif.diff_document import DiffDocument
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "schema"
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -24,11 +26,10 @@ WIDTH: Final = 118
 
 def schemas() -> dict[str, str]:
     """The text of each generated file, by its name."""
-    title = "The document of podtide whatif --json and podtide tune --json, version 1"
-    compared = "The document of podtide compare --json, version 1"
     return {
-        "whatif.json": _text(_schema(model.Document, title, model.TUNE_KEYS)),
-        "compare.json": _text(_schema(ComparisonDocument, compared, ())),
+        "whatif.json": _text(_schema(model.Document, ("whatif", "tune"), model.TUNE_KEYS)),
+        "diff.json": _text(_schema(DiffDocument, ("diff",), ())),
+        "compare.json": _text(_schema(ComparisonDocument, ("compare",), ())),
     }
 
 
@@ -38,10 +39,13 @@ def main() -> None:
         (FOLDER / name).write_text(text, encoding="utf-8")
 
 
-def _schema(kind: type, title: str, optional: Collection[str]) -> dict[str, Any]:
-    """The schema of a record. ``optional``: keys that the whole document may leave out."""
+def _schema(kind: type, commands: Sequence[str], optional: Collection[str]) -> dict[str, Any]:
+    """The schema of a record that ``commands`` print. ``optional``: keys that the whole document may leave out."""
+    title = f"The document of {' and '.join(f'podtide {one} --json' for one in commands)}, version 1"
     made = msgspec.json.schema(kind)
     for record in made["$defs"].values():
+        if "properties" not in record:  # a list of words
+            continue
         fields = record["properties"]
         needed = {*record["required"], *(name for name, field in fields.items() if "default" in field)}
         left_out = optional if record["title"] == kind.__name__ else ()
@@ -52,6 +56,7 @@ def _schema(kind: type, title: str, optional: Collection[str]) -> dict[str, Any]
         }
         record["required"] = [name for name in fields if name in needed and name not in left_out]
         record["additionalProperties"] = False
+    made["$defs"][kind.__name__]["properties"]["schema"] = {"enum": [schema_name(one) for one in commands]}
     return {"$schema": DIALECT, "title": title, **made}
 
 

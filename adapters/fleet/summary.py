@@ -14,11 +14,10 @@ from typing import Any, Final, Self
 from podtide.adapters.fleet.memory import MemoryTotals
 from podtide.adapters.fleet.rows import FleetRow, RowStatus
 from podtide.adapters.fleet.runs import FleetAction, FleetRuns
+from podtide.adapters.text.documents import schema_name
 from podtide.adapters.views.bill import bill_notes
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.whatif.prices import Prices
-
-SCHEMA: Final = 1
 
 APPLICATIONS: Final = 10
 REASONS: Final = 10
@@ -97,8 +96,7 @@ class FleetSummary:
         """The summary as ``--json`` prints it."""
         totals = {name: round(total, 3) for name, total in self.totals.items() if self.priced or "cost" not in name}
         return {
-            "schema": SCHEMA,
-            "command": "fleet",
+            "schema": schema_name("fleet"),
             "logs": {status.value: self.counts[status] for status in RowStatus},
             "currency": self.currency,
             "notes": list(self.notes),
@@ -110,7 +108,7 @@ class FleetSummary:
             "actions": [self._action(one) for one in self.runs.actions(APPLICATIONS)],
             "settings": self.runs.settings(APPLICATIONS),
             "reasons": self.reasons(),
-            "seconds": round(self.seconds, 3),
+            "took_s": round(self.seconds, 3),
         }
 
     def close(self) -> None:

@@ -14,10 +14,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from podtide.adapters.fleet.rows import FleetRow, Stamp
+from podtide.adapters.text.documents import schema_name
 from podtide.domain.base.units import Millis
 from podtide.domain.whatif.prices import Usage
 
-SCHEMA: Final = "podtide/watch/1"
+SCHEMA: Final = schema_name("watch-event")
 """Of the events."""
 
 EXIT_SINK: Final = "exit code"

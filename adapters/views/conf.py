@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from podtide.adapters.text.documents import schema_name
 from podtide.adapters.text.format import count, lasting
 from podtide.adapters.text.safe import escaped
 from podtide.domain.conf.entry_types import Key
@@ -54,7 +55,7 @@ def document(report: Report) -> dict[str, Any]:
     """The report as one JSON object."""
     version = report.conf.version
     return {
-        "podtide": FORMAT,
+        "schema": schema_name("conf"),
         "spark": {"version": version.text, "defaults": version.name, "behaviour": "4.3.0"},
         "dynamic_allocation": _amounts_to(report.settings),
         **({} if report.yarn is None else {"yarn": _amounts_on_yarn(report.yarn)}),

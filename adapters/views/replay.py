@@ -192,7 +192,7 @@ class ReplayView:
         came = f"{actual['added']:,} came, {actual['removed']:,} went"
         paid, idle = actual["executor_seconds"], actual["idle_executor_seconds"]
         share = f" ({min(1.0, idle / paid):.0%})" if paid > 0 else ""
-        waited, short = actual["backlog_seconds"] * 1000, actual["backlog_waited_for_executors_seconds"] * 1000
+        waited, short = actual["backlog_s"] * 1000, actual["backlog_waited_for_executors_s"] * 1000
         peak = f"{replayed['peak_target']:,}{self._when(replayed['peak_target_ms'])} · the tasks could use"
         pairs = {
             "peak target": f"{peak} {replayed['peak_need']:,}",

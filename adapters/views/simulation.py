@@ -87,7 +87,7 @@ class SimulationView:
         document, page = self.document, self.page
         page.line(page.text(f"Simulation of {escaped(document['app_id'])}", "bold"))
         parts = [
-            f"{lasting(document['seconds'] * 1000)} of virtual time",
+            f"{lasting(document['duration_s'] * 1000)} of virtual time",
             count(document["steps"], "step"),
             f"seed {document['seed']}",
             f"cluster: {escaped(document['cluster'])}",
@@ -110,7 +110,7 @@ class SimulationView:
         """Executors against the target, over time."""
         page, document = self.page, self.document
         legend = {"target": "target", "busy": "registered", "idle": "asked for, not registered yet"}
-        span_ms = round(document["seconds"] * 1000)
+        span_ms = round(document["duration_s"] * 1000)
         parts = plot.show(page, document["series"], span_ms, "over virtual time, averaged", legend)
         if parts:
             page.row("  ", parts)
@@ -157,8 +157,8 @@ class SimulationView:
         named = self._named(goals)
         rows = []
         for goal in goals[:TARGETS_SHOWN]:
-            if goal["seconds"] is not None:
-                took = page.text(lasting(goal["seconds"] * 1000))
+            if goal["duration_s"] is not None:
+                took = page.text(lasting(goal["duration_s"] * 1000))
             else:
                 end = "changed before it was reached" if goal["replaced"] else "not reached"
                 took = page.text(f"{end}, with {goal['most']:,} at most", "held")
@@ -176,7 +176,7 @@ class SimulationView:
         fits = len(lines) == len(rows)  # else the rows are stacked, each in lines of its own
         for place, goal in enumerate(goals[:TARGETS_SHOWN]):
             page.lines([lines[place]] if fits else page.table([rows[place]], right))
-            waits = [f"{lasting(wait['seconds'] * 1000)} {_wait_words(wait['for'])}" for wait in goal["waited"]]
+            waits = [f"{lasting(wait['duration_s'] * 1000)} {_wait_words(wait['for'])}" for wait in goal["waited"]]
             if waits:
                 page.row(" " * WAITS_INDENT, [page.text(wait, "dim") for wait in waits])
         more = len(goals) - TARGETS_SHOWN
@@ -246,7 +246,7 @@ class SimulationView:
             (
                 page.text(bound_words(bound["bound"])),
                 *((page.text(f"profile {bound['profile']}", "dim"),) if named else ()),
-                page.text(lasting(bound["seconds"] * 1000)),
+                page.text(lasting(bound["duration_s"] * 1000)),
                 page.text(_together(bound[f"{what}_seconds"], what)),
             )
             for bound in bounds[:BOUNDS_SHOWN]

@@ -22,6 +22,7 @@ from returns.result import Result
 
 from podtide.adapters.recording.records.decision_file import STDOUT, DecisionFileError
 from podtide.adapters.recording.records.jsonl import RecordSpool
+from podtide.adapters.text.documents import with_plain_keys
 from podtide.adapters.text.safe import cause, display, escaped
 
 ERRORS_SHOWN: Final = 20
@@ -141,6 +142,7 @@ def print_document(
 
     The keys ``first`` of ``document``, then the ``lists``, then its other keys and those of ``rest``.
     """
+    document, rest = with_plain_keys(document), with_plain_keys(rest)
     sys.stdout.flush()
     out = sys.stdout.buffer  # UTF-8 whatever the terminal speaks
     out.write(b"{\n" + b",\n".join(_entry(key, document[key]) for key in first if key in document))

@@ -17,6 +17,7 @@ from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubernetes.api import ConnectionRefused, connect
 from podtide.adapters.kubernetes.cleanup import DRIVERS, KINDS, USUAL, Left, Leftovers, UseUnknown, leftovers_of
 from podtide.adapters.notices import Level, Notice, Topic
+from podtide.adapters.text.documents import schema_name
 from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import escaped
 from podtide.entrypoints.common.namespace import namespace_of
@@ -183,6 +184,7 @@ def report(app_id: str, namespace: str, lefts: Sequence[Left], *, dry_run: bool)
 def document(app_id: str, namespace: str, lefts: Sequence[Left], *, dry_run: bool) -> dict[str, Any]:
     """The same for machines."""
     return {
+        "schema": schema_name("stop"),
         "app_id": app_id,
         "namespace": namespace,
         "dry_run": dry_run,

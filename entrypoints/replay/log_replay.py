@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from podtide.adapters.eventlog.sensor import EventLogSensor
     from podtide.adapters.views.replay import ReplayView
 
-FIRST: Final = ("podtide", "app", "log", "events", "conf", "behaviour", "defaults")
+FIRST: Final = ("schema", "app", "log", "events", "conf", "behaviour", "defaults")
 """Keys of the document that are printed before the decisions."""
 
 

@@ -17,9 +17,9 @@ from podtide.adapters.recording.app_stalls import AppStalls
 from podtide.adapters.recording.codec import decided_record
 from podtide.adapters.recording.header import RecordingError, UnknownPolicy, policy_words
 from podtide.adapters.recording.reader import Recording
-from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
 from podtide.adapters.recording.records.jsonl import RecordSpool
 from podtide.adapters.recording.run_stalls import stall_document
+from podtide.adapters.text.documents import schema_name
 from podtide.adapters.text.format import count
 from podtide.adapters.views.sparklog.log import SparkLogObserver
 from podtide.adapters.views.stats.kubernetes import KubernetesStats
@@ -61,7 +61,7 @@ BEHAVIOUR: Final = "4.3.0"
 NOT_THEN: Final = "calls that were not made then are taken to succeed, and show no pod"
 NOT_THEN_ON_YARN: Final = "the resource manager gives what it gave then, and no container besides"
 
-FIRST: Final = ("podtide", "kind", "app", "recording", "conf", "policies", "behaviour", "defaults")
+FIRST: Final = ("schema", "app", "recording", "conf", "policies", "behaviour", "defaults")
 """Keys of the document that are printed before the decisions."""
 
 
@@ -190,8 +190,7 @@ class _Run:
     def _checked(self, rerun: Redecision) -> dict[str, Any]:
         """The outcome of a check as plain data."""
         return {
-            "podtide": SCHEMA_VERSION,
-            "kind": "check of a recording",
+            "schema": schema_name("recording-check"),
             "app": self._app(rerun),
             "recording": self._recording(rerun),
             "changed": list(self.terms.changed),
@@ -201,8 +200,7 @@ class _Run:
     def _document(self, rerun: Redecision) -> dict[str, Any]:
         terms = self.terms
         return {
-            "podtide": SCHEMA_VERSION,
-            "kind": "replay of a recording",
+            "schema": schema_name("recording-replay"),
             "app": self._app(rerun),
             "recording": self._recording(rerun),
             "conf": _shown(terms.settings.conf),

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from podtide.adapters.eventlog.bytes.lines import FaultKind
 from podtide.adapters.eventlog.contents import LogApplication, begins_late
 from podtide.adapters.recording.log_actuator import LogWorld, Meter, Sink
-from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
 from podtide.adapters.recording.run_stalls import stall_document
+from podtide.adapters.text.documents import schema_name
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.sparklog.log import SparkLog
 from podtide.adapters.views.sparklog.narrator import Narrator
@@ -129,7 +129,7 @@ class Replay:
         sensor, meter, settled = self.sensor, self.meter, self.settled
         counts, fleet = sensor.counts, sensor.fleet
         return {
-            "podtide": SCHEMA_VERSION,
+            "schema": schema_name("replay"),
             "app": {
                 "id": application.id,
                 "name": application.name,
@@ -172,8 +172,8 @@ class Replay:
                 "peak_ms": fleet.peak_ms,
                 "executor_seconds": fleet.executor_ms(end) / 1000,
                 "idle_executor_seconds": meter.idle_ms / 1000,
-                "backlog_seconds": meter.backlog_ms / 1000,
-                "backlog_waited_for_executors_seconds": meter.short_ms / 1000,
+                "backlog_s": meter.backlog_ms / 1000,
+                "backlog_waited_for_executors_s": meter.short_ms / 1000,
             },
             "replayed": {
                 **_lane(self.world),

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from podtide.adapters.recording.reader import RecordedStep, Recording
-from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
+from podtide.adapters.text.documents import schema_name
 from podtide.adapters.text.format import moment
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.explain.container import ContainerHistory
@@ -119,8 +119,7 @@ class RecordingStory:
         if self.recording.cut is not None:
             notes.append(f"The recording is {self.recording.cut}.")
         return {
-            "podtide": SCHEMA_VERSION,
-            "kind": f"explanation of an {kind}" if kind == "executor" else f"explanation of a {kind}",
+            "schema": schema_name(f"explain-{kind}"),
             "app": {"id": header.app_id, "first_ms": self.first, "last_ms": self.last},
             "recording": {"name": self.recording.name, "source": header.source, "cut": self.recording.cut},
             "books_told": self.books_told,

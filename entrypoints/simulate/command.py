@@ -9,7 +9,6 @@ seed gives the same result.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 from pathlib import Path
@@ -23,6 +22,7 @@ from podtide.adapters.files.yarn_cluster import read_cluster
 from podtide.adapters.recording.header import RecordingError, header_of
 from podtide.adapters.recording.recorder import Recorder, whole_recording
 from podtide.adapters.recording.records.decision_file import STDOUT, DecisionFileError, DecisionWriter
+from podtide.adapters.text.documents import schema_name
 from podtide.adapters.text.format import count, lasting
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
@@ -50,6 +50,7 @@ from podtide.entrypoints.common.output import (
     UnreadableInput,
     check_replaceable,
     check_streams,
+    print_object,
     printed,
     refused_as,
 )
@@ -299,18 +300,19 @@ class _Run:
         """Print the answer."""
         document = self.document()
         if as_json:
-            click.echo(json.dumps(document, separators=(",", ":")))
+            print_object(document)
         elif not quiet:
             page = Page(sys.stdout)
-            SimulationView(page, document).report(lambda: tell_moments(page, START, document["seconds"], self.timeline))
+            SimulationView(page, document).report(
+                lambda: tell_moments(page, START, document["duration_s"], self.timeline)
+            )
 
     def document(self) -> dict[str, Any]:
         """The answer as plain data."""
         redaction = redaction_of(self.settings.conf)
         conf = {} if self.conf is None else self.conf.settings
         return {
-            "podtide": 1,
-            "kind": "simulation",
+            "schema": schema_name("simulate"),
             "app_id": self.settings.backend.app_id,
             "cluster": escaped(self.cluster),
             "seed": self.seed,

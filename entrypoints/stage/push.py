@@ -29,6 +29,7 @@ from podtide.adapters.staging.pod_template import (
     path_of,
 )
 from podtide.adapters.staging.staging_client import PushFailed, StagingAddress, ask_for_pass, check_url, push_bundle
+from podtide.adapters.text.documents import schema_name
 from podtide.adapters.text.format import count, size
 from podtide.adapters.text.safe import cause, escaped
 from podtide.entrypoints.common.output import (
@@ -171,7 +172,7 @@ def run_collection(options: CollectOptions) -> int:
         answer = ask_for_pass(address, options.timeout)
     with printed():
         if options.as_json:
-            print_object(msgspec.to_builtins(answer))
+            print_object({"schema": schema_name("stage-gc"), **msgspec.to_builtins(answer)})
         else:
             for removal in answer.removed:
                 print(f"{escaped(removal.id)} is removed: {escaped(removal.why)}")

@@ -23,10 +23,11 @@ from podtide.adapters.fleet.table import TableError, check_table, open_table
 from podtide.adapters.history import exposition
 from podtide.adapters.history.sinks import LinesFile, LinesOut, Sink, SinkError, Webhook
 from podtide.adapters.history.store import HistoryError, RunHistory
-from podtide.adapters.history.values import EXIT_SINK, SCHEMA, EventKind
+from podtide.adapters.history.values import EXIT_SINK, EventKind
 from podtide.adapters.http_server.small_server import LOOPBACK, CannotServe, HttpAsked, HttpReply, SmallServer
 from podtide.adapters.process_pool import WorkersError
 from podtide.adapters.recording.records.decision_file import DecisionFileError, DecisionWriter
+from podtide.adapters.text.documents import schema_name
 from podtide.adapters.text.format import clock, count, lasting
 from podtide.adapters.text.progress import TerminalLine
 from podtide.adapters.text.safe import escaped
@@ -256,7 +257,7 @@ def _report(request: WatchRequest, history: RunHistory, tally: PassTally, last: 
         if request.as_json:
             print_object(
                 {
-                    "schema": SCHEMA, "found": tally.found, "in_progress": tally.writing, "taken": tally.taken,
+                    "schema": schema_name("watch"), "found": tally.found, "in_progress": tally.writing, "taken": tally.taken,
                     "known": tally.known, "broken": tally.broken, "skipped": tally.skipped,
                     "regressions": tally.regressions, "stalled": tally.stalled, "problems": tally.problems,
                     "runs": totals.runs, "applications": totals.applications,

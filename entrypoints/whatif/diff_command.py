@@ -13,12 +13,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import click
-from msgspec import to_builtins
 
 from podtide.adapters.process_pool import WorkersError
 from podtide.adapters.text.format import count
 from podtide.adapters.text.progress import CountProgress
-from podtide.adapters.views.whatif.diff_document import DiffDocument, DiffSide as SideEntry, DiffStatus, document
+from podtide.adapters.views.whatif.diff_document import (
+    DiffDocument,
+    DiffSide as SideEntry,
+    DiffStatus,
+    builtins,
+    document,
+)
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.spark_conf import SparkConf, from_mapping
 from podtide.domain.rerun.rerun import rerun as run_again
@@ -130,7 +135,7 @@ def run(options: DiffOptions, *, read: Read = read_log, rerun: RerunFunction = r
     found = document(rows, sides[0], sides[1], gates, differ.prices, options.seeds, options.max_error, notes)
     with printed():
         if options.as_json:
-            print_object(to_builtins(found))
+            print_object(builtins(found))
         else:
             from podtide.adapters.text.page import Page  # noqa: PLC0415 - the same
             from podtide.adapters.views.whatif.diff_view import DiffView  # noqa: PLC0415 - rich costs a tenth of a second

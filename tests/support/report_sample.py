@@ -280,8 +280,7 @@ def document(
     recorded_curve = [[row[0], max(0, int(row[4] * 0.97))] for row in curve(RUNTIME_S, peak, points, 1)]
     cost = round(seconds / 3600 * 4 * 0.0415 + seconds / 3600 * 18 * 0.0046, 4)
     return {
-        "schema": 1,
-        "command": "whatif",
+        "schema": "podtide/whatif/1",
         "app": {
             "id": "spark-4f1c9e0b7a7d4f0e8b1d",
             "name": name,
@@ -367,7 +366,7 @@ def tune_document(candidates: int = 60) -> Document:
     picked = made["variants"][-1]
     conf = picked["conf"]
     return made | {
-        "command": "tune",
+        "schema": "podtide/tune/1",
         "frontier": best,
         "recommendation": {
             "name": picked["name"],

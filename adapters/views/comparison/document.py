@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from podtide.adapters.text.documents import schema_name
 from podtide.adapters.views.bill import bill_notes
 from podtide.domain.comparison.account import RunAccount
 from podtide.domain.comparison.baseline import Baseline
@@ -148,8 +149,7 @@ class LedgerEntry(Struct, frozen=True):
 class ComparisonDocument(Struct, frozen=True):
     """Two runs compared."""
 
-    command: str
-    version: int
+    schema: str
     first: ComparedRun
     second: ComparedRun
     baseline: BaselineEntry | None
@@ -185,8 +185,7 @@ def document(
     notes = [*bill_notes(prices)]
     notes += [f"{which} run: {note}" for which, run in (("first", first), ("second", second)) for note in _notes(run)]
     return ComparisonDocument(
-        "compare",
-        1,
+        schema_name("compare"),
         _run(first, logs[0], found.cost[0]),
         _run(second, logs[1], found.cost[1]),
         None if baseline is None else BaselineEntry(baseline.runs, baseline.median_ms / 1000),

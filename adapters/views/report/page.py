@@ -82,7 +82,7 @@ def page(document: Document) -> str:
         document=document,
         words=headlines(document),
         memory=[prose(line, 1000) for line in memory_lines(document)],
-        kind="tune" if document.command == "tune" else "what-if",
+        kind="tune" if document.searched is not None else "what-if",
         title=visible(document.app.name or document.app.id or "an application", 80),
         **framed(),
     )

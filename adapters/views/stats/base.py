@@ -68,8 +68,8 @@ class Goal:
         return {
             "at_ms": self.at_ms, "profile": self.profile, "before": self.before, "target": self.target,
             "steps": self.steps, "raised_ms": self.raised_ms, "most": self.most, "reached_ms": self.reached_ms,
-            "seconds": self.seconds, "replaced": self.replaced,
-            "waited": [{"for": cause, "seconds": ms / 1000} for cause, ms in waits],
+            "duration_s": self.seconds, "replaced": self.replaced,
+            "waited": [{"for": cause, "duration_s": ms / 1000} for cause, ms in waits],
         }  # fmt: skip
 
 
@@ -159,7 +159,7 @@ class StatsBase(ABC):
     def _began(self) -> dict[str, Any]:
         """What a document begins with: how long it was, and the targets that were raised."""
         return {
-            "seconds": (self._now - self.start) / 1000,
+            "duration_s": (self._now - self.start) / 1000,
             "targets": [goal.document() for goal in self.goals],
             "targets_left_out": self.counts["goals"] - len(self.goals),
         }
@@ -201,7 +201,7 @@ class StatsBase(ABC):
             {
                 "bound": key[0],
                 "profile": key[1],
-                "seconds": self._held_ms[key] / 1000,
+                "duration_s": self._held_ms[key] / 1000,
                 what: self._held_times[key] / 1000,
             }
             for key in sorted(found, key=lambda key: (-self._held_times[key], -self._held_ms[key], key))

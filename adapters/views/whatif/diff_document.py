@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from returns.pipeline import is_successful
 
+from podtide.adapters.text.documents import schema_name
 from podtide.adapters.text.safe import display, escaped
 from podtide.adapters.views.bill import bill_notes
 from podtide.adapters.views.whatif import model
@@ -34,6 +35,7 @@ from podtide.domain.whatif.summary import OwnError
 
 SETTINGS_MAX: Final = 200
 NOTES_MAX: Final = 20
+_UNITS: Final = {Metric.RUNTIME.value: "runtime_s", Metric.WAITED.value: "waited_s"}
 DEFAULTS_ONLY: Final = "Spark versions are compared by their defaults only: all behaviour is that of Spark 4.3.0."
 
 
@@ -160,8 +162,7 @@ class Totals(Struct, frozen=True):
 class DiffDocument(Struct, frozen=True, kw_only=True):
     """Everything that a diff has to say."""
 
-    schema: int = model.SCHEMA
-    command: str = "diff"
+    schema: str = schema_name("diff")
     base: DiffSide
     candidate: DiffSide
     defaults_only: bool
@@ -282,6 +283,16 @@ def _breach(one: whatif_gates.Breach) -> DiffBreach:
         return DiffBreach(one.application, None, None, None, one.why)
     change = _finite(share(one.base, one.candidate))
     return DiffBreach(one.application, _rounded(one.base), _rounded(one.candidate), change, None)
+
+
+def builtins(document: DiffDocument) -> dict[str, Any]:
+    """The document as plain objects, keys in their order: what ``--json`` prints. Times say their unit."""
+    made: dict[str, Any] = to_builtins(document)
+    for place in (*made["applications"], made["totals"]):
+        for side in ("base", "candidate"):
+            if place.get(side) is not None:
+                place[side] = {_UNITS.get(name, name): value for name, value in place[side].items()}
+    return made
 
 
 def _sums(sums: Sums) -> dict[Metric, float]:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, convert, structs
 
+from podtide.adapters.text.documents import schema_name
 from podtide.adapters.text.safe import display
 from podtide.adapters.views.bill import bill_notes
 from podtide.adapters.views.whatif import model
@@ -75,7 +76,7 @@ def document(
     recorded = _recorded(application, replay.plan, prices)
     remembered = memory_finding(application, conf, replay.plan.shapes[DEFAULT_PROFILE])
     return model.Document(
-        command=request.command,
+        schema=schema_name(request.command),
         app=app_entry(application, request.log),
         recorded=recorded,
         self_replay=model.SelfReplay(**structs.asdict(own), error=error_entry(error)),

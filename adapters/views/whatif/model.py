@@ -20,10 +20,9 @@ from typing import Annotated, Any, Final, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from podtide.adapters.text.documents import WORDED, schema_name, snake_case
 from podtide.adapters.views.whatif.overview_entries import IdealEntry, OverviewEntry, TroublesEntry
-from podtide.domain.rerun.ledger.causes import SpendCause
-
-SCHEMA: Final = 1
+from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 
 CAUSES_MAX: Final = 100
 RUNS_MAX: Final = 2_000
@@ -33,6 +32,9 @@ ROWS_MAX: Final = 1_000_000
 """Points of a curve, decisions, or stages of one run."""
 
 DEPTH_MAX: Final = 12
+
+_WORDS: Final = {snake_case(one.value): one.value for kind in (SpendCause, Limit) for one in kind}
+"""The causes and limits as a printed document has them."""
 
 Seconds: TypeAlias = float
 Share: TypeAlias = float
@@ -374,8 +376,7 @@ class Document(Struct, frozen=True, kw_only=True):
     ``overview``: what is said where nobody asked for a variant.
     """
 
-    schema: int = SCHEMA
-    command: str = "whatif"
+    schema: str = schema_name("whatif")
     app: AppEntry = AppEntry()
     recorded: RecordedEntry
     self_replay: SelfReplay
@@ -436,9 +437,23 @@ def read(document: Mapping[str, Any] | Document) -> Document:
         return document
     _refuse_infinite(document, "$", 0)
     try:
-        return msgspec.convert(document, Document)
+        return msgspec.convert(_in_words(document), Document)
     except msgspec.ValidationError as problem:
         raise DocumentError(f"not a document of podtide whatif or tune: {problem}") from None
+
+
+def _in_words(value: Any, depth: int = 0) -> Any:
+    """The printed document with the causes and limits as keys in their own words again."""
+    if depth >= DEPTH_MAX:
+        return value
+    if isinstance(value, Mapping):
+        return {
+            key: {_WORDS.get(word, word): amount for word, amount in one.items()}
+            if key in WORDED and isinstance(one, Mapping)
+            else _in_words(one, depth + 1)
+            for key, one in value.items()
+        }
+    return [_in_words(one, depth + 1) for one in value] if isinstance(value, list) else value
 
 
 def _refuse_infinite(value: object, path: str, depth: int) -> None:

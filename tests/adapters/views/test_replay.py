@@ -60,7 +60,7 @@ def document(name: str | None = "etl", **more: Any) -> dict[str, Any]:
         "dynamic_allocation": True,
         "actual": {
             "added": 2, "removed": 1, "peak": 2, "peak_ms": T0 + 7000, "executor_seconds": 90.5,
-            "idle_executor_seconds": 30.25, "backlog_seconds": 12.0, "backlog_waited_for_executors_seconds": 2.0,
+            "idle_executor_seconds": 30.25, "backlog_s": 12.0, "backlog_waited_for_executors_s": 2.0,
         },
         "replayed": {
             **lane(), "peak_need": 24,

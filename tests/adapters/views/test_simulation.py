@@ -13,16 +13,16 @@ from podtide.adapters.views.simulation import SimulationView
 
 START = 1_767_225_600_000
 DOCUMENT: dict[str, Any] = {
-    "app_id": "simulated", "cluster": "spot.yaml", "seed": 7, "start_ms": START, "steps": 1_234, "seconds": 300.0,
+    "app_id": "simulated", "cluster": "spot.yaml", "seed": 7, "start_ms": START, "steps": 1_234, "duration_s": 300.0,
     "conf": {"spark.kubernetes.allocation.batch.size": "1"}, "fixes": [], "notes": [],
     "targets": [
         {"at_ms": START + 200, "profile": 0, "before": 0, "target": 3, "steps": 1, "raised_ms": START + 200, "most": 3,
-         "reached_ms": START + 7_450, "seconds": 7.25, "replaced": False,
-         "waited": [{"for": "node", "seconds": 5.06}, {"for": "batch size", "seconds": 2.19}]},
+         "reached_ms": START + 7_450, "duration_s": 7.25, "replaced": False,
+         "waited": [{"for": "node", "duration_s": 5.06}, {"for": "batch size", "duration_s": 2.19}]},
         {"at_ms": START + 60_000, "profile": 0, "before": 3, "target": 400, "steps": 9, "raised_ms": START + 68_000,
-         "most": 58, "reached_ms": None, "seconds": None, "replaced": True, "waited": []},
+         "most": 58, "reached_ms": None, "duration_s": None, "replaced": True, "waited": []},
         {"at_ms": START + 120_000, "profile": 0, "before": 2, "target": 5, "steps": 1, "raised_ms": START + 120_000,
-         "most": 4, "reached_ms": None, "seconds": None, "replaced": False, "waited": []},
+         "most": 4, "reached_ms": None, "duration_s": None, "replaced": False, "waited": []},
     ],
     "targets_left_out": 0,
     "pods": {"created": 70, "creations_failed": 2, "registered": 58, "removed": 9, "wasted": 10, "on_the_way": 2,
@@ -31,8 +31,8 @@ DOCUMENT: dict[str, Any] = {
     "wasted_by": {"above target": 7, "pod failed": 3},
     "calls": {"create pods": 72, "list pods": 10},
     "calls_failed": {"create pods 403": 2},
-    "held": [{"bound": "batch size", "profile": 0, "seconds": 56.7, "pod_seconds": 6_020.7}],
-    "kept": [{"bound": "shuffle data", "profile": 0, "seconds": 250.0, "executor_seconds": 26_544.6}],
+    "held": [{"bound": "batch size", "profile": 0, "duration_s": 56.7, "pod_seconds": 6_020.7}],
+    "kept": [{"bound": "shuffle data", "profile": 0, "duration_s": 250.0, "executor_seconds": 26_544.6}],
     "rounds_threw": 1,
     "exit_code": None,
     "series": {"start_ms": START, "width_ms": 100_000, "fields": ["target", "need", "executors", "busy"],

@@ -38,7 +38,7 @@ def test_the_effective_config_in_lines() -> None:
 
 def test_the_effective_config_as_one_object() -> None:
     found = plain(*ON, "--conf", f"{DA}minExecutors=2", "--conf", "spark.executor.instances=5")
-    assert found["podtide"] == 1
+    assert found["schema"] == "podtide/conf/1"
     assert found["spark"] == {"version": "4.3.0", "defaults": "4.3", "behaviour": "4.3.0"}
     assert found["dynamic_allocation"]["executors_initial"] == 5
     assert found["conf"][f"{DA}minExecutors"]["value"] == "2"

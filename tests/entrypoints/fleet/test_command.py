@@ -321,7 +321,7 @@ def test_the_summary_says_where_the_waste_is(tmp_path: Path, capsys: pytest.Capt
     assert document["totals"]["cost"] == 60.0
     assert document["ledger"]["running"] == 1200.0
     assert document["totals"]["waste_s"] == 1000.0
-    assert document["waiting"]["start-up"] == 60.0
+    assert document["waiting"]["start_up"] == 60.0
     assert document["applications"][0] == {
         "name": "job 0", "runs": 3, "cost": 9.0, "core_hours": 3.0, "saving_cost": 2.25, "saving_core_hours": 0.75,
         "saving_least": 1.8, "best": "lean",

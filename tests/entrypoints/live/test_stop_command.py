@@ -128,6 +128,7 @@ def test_for_machines(cluster: Cluster) -> None:
     given = stopped(cluster, "--app-id", APP, "--json", "--kinds", "pods, services")
     document = json.loads(given.out)
     assert {key: value for key, value in document.items() if key != "kinds"} == {
+        "schema": "podtide/stop/1",
         "app_id": APP,
         "namespace": NAMESPACE,
         "dry_run": False,

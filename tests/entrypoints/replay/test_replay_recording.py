@@ -69,7 +69,7 @@ def test_json_is_one_object_with_the_promised_keys(made: dict[str, Path]) -> Non
     answer = asked(made["stormy"], "--json")
     assert answer.code == 0
     told = answer.document
-    assert told["kind"] == "replay of a recording"
+    assert told["schema"] == "podtide/recording-replay/1"
     assert told["app"] == {"id": APP, "first_ms": T0, "last_ms": told["app"]["last_ms"]}
     assert told["recording"]["source"] == "fake"
     assert told["recording"]["cut"] is None
@@ -177,7 +177,11 @@ def test_another_conf_diverges_and_is_told(made: dict[str, Path]) -> None:
 
 def test_the_check_is_told_as_json(recording: Path) -> None:
     told = asked(recording, "--check", "--json").document
-    assert (told["kind"], told["check"]["agrees"], told["check"]["divergence"]) == ("check of a recording", True, None)
+    assert (told["schema"], told["check"]["agrees"], told["check"]["divergence"]) == (
+        "podtide/recording-check/1",
+        True,
+        None,
+    )
     answer = asked(recording, "--check", "--json", *BATCH)
     assert answer.code == 1
     story = answer.document["check"]["divergence"]

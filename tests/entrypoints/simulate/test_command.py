@@ -71,14 +71,14 @@ def test_a_target_without_limits(steady: Path) -> None:
     assert told["pods"]["created"] == told["pods"]["registered"] == 3
     assert told["pods"]["wasted"] == told["pods"]["on_the_way"] == 0
     there = [300 + place * 100 + 5_050 for place in range(3)]
-    assert told["pods"]["executor_seconds"] == pytest.approx(sum(told["seconds"] - at / 1000 for at in there))
+    assert told["pods"]["executor_seconds"] == pytest.approx(sum(told["duration_s"] - at / 1000 for at in there))
     assert told["pods"]["waiting_seconds"] == pytest.approx(
         sum(at - asked for at, asked in zip(there, _counted(3), strict=True)) / 1000
     )
     assert told["held"] == []
     assert told["calls"] == {
-        "create configmaps": 1, "create pods": 3, "get pods": 1, "list persistentvolumeclaims": 1,
-        "list pods": int(told["seconds"] // 30),
+        "create_configmaps": 1, "create_pods": 3, "get_pods": 1, "list_persistentvolumeclaims": 1,
+        "list_pods": int(told["duration_s"] // 30),
     }  # fmt: skip
 
 
@@ -87,11 +87,11 @@ def test_every_moment_until_the_target_has_one_cause(steady: Path) -> None:
     # The claims are listed from 0.2 s on, then the pods are asked for until 0.6. The last one is there at 0.55, each of
     # its changes is seen 0.3 s later: on a node from 1.55, its container runs from 3.55, it registers at 5.55.
     assert told["targets"][0]["waited"] == [
-        {"for": "container start", "seconds": 2.0},
-        {"for": "executor start", "seconds": 1.7},
-        {"for": "node", "seconds": 1.0},
-        {"for": "API call", "seconds": 0.4},
-        {"for": "pod not seen", "seconds": 0.25},
+        {"for": "container start", "duration_s": 2.0},
+        {"for": "executor start", "duration_s": 1.7},
+        {"for": "node", "duration_s": 1.0},
+        {"for": "API call", "duration_s": 0.4},
+        {"for": "pod not seen", "duration_s": 0.25},
     ]
 
 
@@ -107,9 +107,9 @@ def test_every_moment_until_the_target_has_one_cause(steady: Path) -> None:
 def test_the_causes_of_a_target_sum_to_its_time(arguments: tuple[str | Path, ...]) -> None:
     told = document(*arguments, "--conf", "spark.executor.maxNumFailures=1000")
     for goal, following in zip(told["targets"], [*told["targets"][1:], None], strict=True):
-        ends = told["seconds"] if following is None else (following["at_ms"] - START) / 1000
-        whole = goal["seconds"] if goal["seconds"] is not None else ends - (goal["at_ms"] - START) / 1000
-        assert sum(round(wait["seconds"] * 1000) for wait in goal["waited"]) == round(whole * 1000)
+        ends = told["duration_s"] if following is None else (following["at_ms"] - START) / 1000
+        whole = goal["duration_s"] if goal["duration_s"] is not None else ends - (goal["at_ms"] - START) / 1000
+        assert sum(round(wait["duration_s"] * 1000) for wait in goal["waited"]) == round(whole * 1000)
 
 
 def _counted(pods: int) -> list[int]:
@@ -119,13 +119,13 @@ def _counted(pods: int) -> list[int]:
 
 def test_what_a_batch_size_of_one_costs(steady: Path) -> None:
     told = document("--cluster", steady, "--schedule", "0:3", *BATCH)
-    held = {bound["bound"]: (bound["seconds"], bound["pod_seconds"]) for bound in told["held"]}
+    held = {bound["bound"]: (bound["duration_s"], bound["pod_seconds"]) for bound in told["held"]}
     # Rounds begin at 0.2, 0.4 (made up for), 1.1, and 2.3 s: each asks for one pod, if the one before was seen.
     assert held == {
         "batch size": (pytest.approx(0.2 + 1.2), pytest.approx(0.2 * 2 + 1.2)),
         "unacknowledged pods": (pytest.approx(0.7), pytest.approx(0.7 * 2)),
     }
-    assert told["targets"][0]["seconds"] == pytest.approx(2.4 + 5.05 - 0.2)
+    assert told["targets"][0]["duration_s"] == pytest.approx(2.4 + 5.05 - 0.2)
 
 
 def test_what_held_pods_back_sums_to_what_the_recording_says(tmp_path: Path) -> None:
@@ -145,19 +145,19 @@ def test_what_held_pods_back_sums_to_what_the_recording_says(tmp_path: Path) -> 
                     elif report.phase is Phase.ENDED:
                         name = (report.bound.value, report.profile)
                         summed[name] = summed.get(name, 0) + report.at - since.pop(key)
-    end = START + round(told["seconds"] * 1000)
+    end = START + round(told["duration_s"] * 1000)
     for (bound, profile), at in since.items():
         summed[bound.value, profile] = summed.get((bound.value, profile), 0) + end - at
-    listed = {(b["bound"], b["profile"]): round(b["seconds"] * 1000) for b in (*told["held"], *told["kept"])}
+    listed = {(b["bound"], b["profile"]): round(b["duration_s"] * 1000) for b in (*told["held"], *told["kept"])}
     assert listed == summed
-    assert told["calls"]["create pods"] == created
+    assert told["calls"]["create_pods"] == created
 
 
 def test_the_clusters_tally_agrees_with_the_drivers_view(steady: Path) -> None:
     told = document("--cluster", steady, "--schedule", "0:5,60:9,120:2", "--conf", f"{K}driver.pod.name=d")
     for verb, calls in told["calls"].items():
-        assert told["cluster_tally"][f"calls.{verb}"] == calls
-    assert told["cluster_tally"]["executors.registered"] == told["pods"]["registered"] == 9
+        assert told["cluster_tally"][f"calls_{verb}"] == calls
+    assert told["cluster_tally"]["executors_registered"] == told["pods"]["registered"] == 9
 
 
 HANGS = STEADY.replace(
@@ -185,7 +185,7 @@ def test_executors_that_hang_are_given_up_killed_and_replaced(
     work.write_text("jobs: {count: {stages: {map: {tasks: 2, duration: 60s}}}}")
     options = [part for setting in settings for part in ("--conf", setting)]
     told = document("--workload", work, "--cluster", cluster, *FIXED, *options, "--record", recorded)
-    assert told["removals"] == {"heartbeat timeout": 2}
+    assert told["removals"] == {"heartbeat_timeout": 2}
     assert (told["pods"]["created"], told["pods"]["registered"]) == (4, 4), "they are replaced"
     (job,) = told["workload"]["jobs"]
     counts = [told["workload"][f"tasks_{outcome}"] for outcome in ("lost", "succeeded")]
@@ -220,7 +220,7 @@ def test_executors_that_pause_go_on_unless_they_were_given_up(
     cluster.write_text(HANGS.replace("executors:", f"  {goes_on}\nexecutors:"))
     work.write_text("jobs: {count: {stages: {map: {tasks: 2, duration: 60s}}}}")
     told = document("--workload", work, "--cluster", cluster, *FIXED)
-    assert told["removals"] == ({"heartbeat timeout": given_up} if given_up else {})
+    assert told["removals"] == ({"heartbeat_timeout": given_up} if given_up else {})
     assert (told["workload"]["tasks_lost"], told["workload"]["tasks_succeeded"]) == (given_up, 2)
     assert (told["workload"]["jobs"][0]["ended_ms"] - START) / 1_000 == pytest.approx(ended_s, abs=2)
 
@@ -235,7 +235,7 @@ def test_on_yarn_executors_of_a_crashed_machine_are_given_up_before_the_resource
     cluster.write_text(f"kind: yarn\nnodes: {groups}\n")
     yarn = ("--conf", "spark.master=yarn")
     told = document("--cluster", cluster, "--schedule", "0:6,600:6", *yarn, "--duration", "9m")
-    assert told["removals"] == {"heartbeat timeout": 2}
+    assert told["removals"] == {"heartbeat_timeout": 2}
     assert told["containers"]["registered"] == 8, "they are replaced, and the machine is missed after ten minutes"
 
 
@@ -247,7 +247,7 @@ def test_pods_that_crash_are_wasted(tmp_path: Path) -> None:
     told = document("--cluster", path, "--schedule", "0:4", "--conf", "spark.executor.maxNumFailures=5")
     assert told["exit_code"] == 11
     assert told["pods"]["registered"] == 0
-    assert told["wasted_by"] == {"pod failed": told["pods"]["wasted"]}
+    assert told["wasted_by"] == {"pod_failed": told["pods"]["wasted"]}
     assert told["pods"]["wasted"] >= 6
     assert "ended with exit code 11" in asked(
         "--cluster", path, "--schedule", "0:4", "--conf", "spark.executor.maxNumFailures=5"
@@ -280,7 +280,7 @@ def test_every_field_is_documented() -> None:
     section = text.partition("## Simulation document")[2].partition("\n## ")[0]
     pods = [f".{name}" for name in SCHEMA["properties"]["pods"]["required"]]
     for name in (*SCHEMA["required"], *pods, *SCHEMA["properties"]["targets"]["items"]["required"]):
-        if name not in ("podtide", "kind", "pods", "profile"):
+        if name not in ("schema", "pods", "profile"):
             assert f"{name}`" in section, name
 
 

@@ -92,7 +92,7 @@ def test_refusals_come_as_often(tmp_path: Path, recorded: Path) -> None:
         json.loads(asked("simulate", "--schedule", TARGETS, "--cluster", path, "--json", "--seed", seed, *_PATIENT).out)
         for path, seed in ((tmp_path / "slow.yaml", "3"), (fitted, "4"))
     ]
-    shares = [one["calls_failed"].get("create pods 500", 0) / one["calls"]["create pods"] for one in told]
+    shares = [one["calls_failed"].get("create_pods_500", 0) / one["calls"]["create_pods"] for one in told]
     assert shares[0] > 0.02
     assert shares[1] == pytest.approx(shares[0], abs=0.06)
 

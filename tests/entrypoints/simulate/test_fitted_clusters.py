@@ -108,7 +108,7 @@ def figures(told: Any) -> dict[str, float]:
     if jobs:
         return compared | {"time of the jobs": sum(job["ended_ms"] - job["began_ms"] for job in jobs)}
     for place, goal in enumerate(told["targets"]):
-        compared[f"target {place}"] = NEVER if goal["seconds"] is None else goal["seconds"]
+        compared[f"target {place}"] = NEVER if goal["duration_s"] is None else goal["duration_s"]
         compared[f"most of target {place}"] = goal["most"]
     return compared
 

@@ -105,7 +105,7 @@ def test_work_is_counted_in_slots(tmp_path: Path) -> None:
 
 def test_an_even_stage_with_a_task_too_many_is_not_told_to_mind_its_skew(tmp_path: Path) -> None:
     ledger = document(write_log(tmp_path / "log", tasks=41), "--seeds", "1")["self_replay"]["ledger"]
-    assert (ledger["waiting for the last task"], ledger["fewer tasks than slots"]) == (0.0, 1.0)
+    assert (ledger["waiting_for_the_last_task"], ledger["fewer_tasks_than_slots"]) == (0.0, 1.0)
 
 
 def test_all_kinds_of_variants_at_once(log: Path) -> None:
@@ -129,7 +129,7 @@ def test_on_kubernetes(log: Path) -> None:
     found = document(log, "--kubernetes", "--variant", f"k:static=6,{batch}=1", "--static", "6", "--seeds", "1")
     slow, fast = found["variants"]
     assert slow["conf"]["spark.master"].startswith("k8s://")
-    assert slow["waiting"]["batch size and delay"] > fast["waiting"]["batch size and delay"]
+    assert slow["waiting"]["batch_size_and_delay"] > fast["waiting"]["batch_size_and_delay"]
     assert slow["runtime_s"] >= fast["runtime_s"]
 
 

@@ -51,7 +51,7 @@ def test_the_answer_for_people(asked: Any) -> None:
 
 def test_the_document(asked: Any) -> None:
     found = asked("good-0", *SMALL, "--json", "--price", "core-hour=3.6,currency=EUR").document
-    assert found["command"] == "tune"
+    assert found["schema"] == "podtide/tune/1"
     assert found["recommendation"]["name"] == "executorIdleTimeout 5s"
     assert found["recommendation"]["conf"] == {IDLE: "5s"}
     assert found["recommendation"]["saving"]["share"] == pytest.approx(1 - 680 / 1120, abs=1e-6)

@@ -97,7 +97,7 @@ def test_interruptions_are_preemptions(log: Path) -> None:
     (one,) = document(log, "--spot-rate", "400/h", "--seeds", "2")["variants"]
     assert one["unfinished"] is None
     assert one["executors_lost"] > 0
-    assert one["ledger"]["lost work"] > 0
+    assert one["ledger"]["lost_work"] > 0
 
 
 def test_dynamic_allocation_on_yarn(tmp_path: Path) -> None:

@@ -57,8 +57,8 @@ def test_a_target_is_reached_when_so_many_executors_have_registered() -> None:
     (goal,) = play.document()["targets"]
     assert goal == {
         "at_ms": 2_000, "profile": 0, "before": 0, "target": 2, "steps": 1, "raised_ms": 2_000, "most": 2,
-        "reached_ms": 9_000, "seconds": 7.0, "replaced": False,
-        "waited": [{"for": "executor start", "seconds": 4.0}, {"for": "pod not seen", "seconds": 3.0}],
+        "reached_ms": 9_000, "duration_s": 7.0, "replaced": False,
+        "waited": [{"for": "executor start", "duration_s": 4.0}, {"for": "pod not seen", "duration_s": 3.0}],
     }  # fmt: skip
 
 
@@ -214,7 +214,7 @@ def bounds(story: KubernetesStats, end: Millis) -> dict[str, list[tuple[str, int
     story.finish(end)
     document = story.document()
     return {
-        key: [(b["bound"], b["profile"], b["seconds"], b[f"{what}_seconds"]) for b in document[key]]
+        key: [(b["bound"], b["profile"], b["duration_s"], b[f"{what}_seconds"]) for b in document[key]]
         for key, what in (("held", "pod"), ("kept", "executor"))
     }
 

@@ -38,7 +38,7 @@ def test_what_may_be_missing_is_empty() -> None:
 
 
 def test_keys_that_nobody_shows_are_passed_over() -> None:
-    assert read(LEAST | {"schema": 1, "more": {"deep": [1, {"x": None}]}}).app.name == ""
+    assert read(LEAST | {"schema": "podtide/whatif/1", "more": {"deep": [1, {"x": None}]}}).app.name == ""
 
 
 @pytest.mark.parametrize(
