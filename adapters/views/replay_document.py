@@ -51,8 +51,8 @@ class ActualExecutors(Struct, frozen=True, kw_only=True):
     peak_ms: int | None = None
     executor_seconds: float
     idle_executor_seconds: float
-    backlog_seconds: float
-    backlog_waited_for_executors_seconds: float
+    backlog_s: float
+    backlog_waited_for_executors_s: float
 
 
 class ReplayedDecisions(Struct, frozen=True, kw_only=True):
@@ -173,7 +173,7 @@ def sentences(document: ReplayDocument) -> list[str]:
         first = (
             f"It ran {span} on up to {count(actual.peak, 'executor')}; the target went up to {replayed.peak_target:,}."
         )
-    short = actual.backlog_waited_for_executors_seconds * 1000
+    short = actual.backlog_waited_for_executors_s * 1000
     waited = f" Tasks waited for executors for {lasting(short)}." if short else ""
     lines = [f"{first} Its tasks could have used {replayed.peak_need:,} at once.{waited}"]
     if document.dynamic_allocation and replayed.held:

@@ -111,7 +111,7 @@ class ShuffleReport(NamedTuple):
     why: str = ""
 
 
-class Registration(NamedTuple):
+class ShuffleRegistration(NamedTuple):
     """An executor and its service. ``address``: where it is registered; "" not yet.
 
     ``since``: waiting, or held; None: neither. ``over``: it was refused, or its files are lost.
@@ -128,7 +128,7 @@ class ServicesState:
     """Everything that is known. ``nodes``: those with a service. ``registrations``: by the name of the executor's pod."""
 
     nodes: PMap[str, NodeServices] = pmap()  # noqa: RUF009 - a value
-    registrations: PMap[str, Registration] = pmap()  # noqa: RUF009 - a value
+    registrations: PMap[str, ShuffleRegistration] = pmap()  # noqa: RUF009 - a value
 
 
 class ServicesStep(NamedTuple):
@@ -139,7 +139,7 @@ class ServicesStep(NamedTuple):
 
 
 class _Move(NamedTuple):
-    registration: Registration
+    registration: ShuffleRegistration
     news: ShuffleNews | None = None
     why: str = ""
 
@@ -177,7 +177,7 @@ def _seen(state: ServicesState, seen: ServicesSeen, now: Millis) -> ServicesStat
     known = {name: one for name, one in state.registrations.items() if one.executor.app in seen.apps and one.address}
     for executor in seen.executors:
         before = state.registrations.get(executor.name)
-        known[executor.name] = Registration(executor, since=now) if before is None else before
+        known[executor.name] = ShuffleRegistration(executor, since=now) if before is None else before
     nodes = pmap({node: _node(services) for node, services in by_node.items()})
     return ServicesState(nodes, pmap(known))
 
@@ -189,12 +189,12 @@ def _node(services: list[ServicePod]) -> NodeServices:
     return NodeServices(NodeVerdict.SERVED if ready else NodeVerdict.NOT_READY, tuple(services))
 
 
-def _late(one: Registration, config: ServicesConfig, now: Millis) -> bool:
+def _late(one: ShuffleRegistration, config: ServicesConfig, now: Millis) -> bool:
     """Whether somebody has waited for too long."""
     return one.since is not None and now >= one.since + (config.hold_ms if one.address else config.register_ms)
 
 
-def _moved(state: ServicesState, one: Registration, config: ServicesConfig, now: Millis) -> _Move:
+def _moved(state: ServicesState, one: ShuffleRegistration, config: ServicesConfig, now: Millis) -> _Move:
     """What becomes of a registration, as the services are now."""
     if one.over:
         return _Move(one)
@@ -225,7 +225,7 @@ def _reports(moves: Iterable[_Move]) -> Iterator[ShuffleReport]:
         yield ShuffleReport(news, node, tuple(sorted(grouped[node, news, why])), why)
 
 
-class NodeLine(NamedTuple):
+class ServedNode(NamedTuple):
     """A node as people see it. ``served``, ``waiting``: executors there that a service serves, and others."""
 
     node: str
@@ -235,7 +235,7 @@ class NodeLine(NamedTuple):
     waiting: Mapping[str, str]
 
 
-def node_lines(state: ServicesState, executors: Iterable[PlacedExecutor]) -> tuple[NodeLine, ...]:
+def node_lines(state: ServicesState, executors: Iterable[PlacedExecutor]) -> tuple[ServedNode, ...]:
     """Every node with a service or an executor. ``waiting``: executors that have no service, and why."""
     places: dict[str, list[PlacedExecutor]] = {node: [] for node in state.nodes}
     for executor in executors:
@@ -246,5 +246,5 @@ def node_lines(state: ServicesState, executors: Iterable[PlacedExecutor]) -> tup
         answers = {executor.name: service_of(state, executor) for executor in sorted(places[node])}
         served = tuple(name for name, answer in answers.items() if isinstance(answer, ServicePod))
         waiting = {name: answer for name, answer in answers.items() if isinstance(answer, str)}
-        lines.append(NodeLine(node, found.verdict, found.services, served, waiting))
+        lines.append(ServedNode(node, found.verdict, found.services, served, waiting))
     return tuple(lines)

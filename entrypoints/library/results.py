@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from podtide.adapters.text.documents import with_plain_keys
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.comparison import page as comparison_page
 from podtide.adapters.views.comparison.document import ComparisonDocument
@@ -74,8 +75,8 @@ class Result(ABC, Generic[D]):
         return "\n".join(escaped(line, 2_000) for line in self.sentences)
 
     def to_dict(self) -> dict[str, Any]:
-        """The document as plain objects, as JSON has them."""
-        made: dict[str, Any] = msgspec.to_builtins(self.document)
+        """The document as ``--json`` prints it."""
+        made: dict[str, Any] = with_plain_keys(msgspec.to_builtins(self.document))
         return made
 
     def to_pandas(self) -> Any:
@@ -242,7 +243,8 @@ class _SimulatedResult(Result[Document]):
 
     def to_dict(self) -> dict[str, Any]:
         """The document as ``--json`` prints it."""
-        return builtins(self.document)
+        made: dict[str, Any] = with_plain_keys(builtins(self.document))
+        return made
 
     def report(self) -> str:
         """The whole report as one HTML page; write it to a file or show it in a frame."""

@@ -207,7 +207,7 @@ def replay_brief(found: ReplayResult) -> ReplayBrief:
         tasks_could_use=replayed.peak_need,
         executor_seconds=actual.executor_seconds,
         idle_executor_seconds=actual.idle_executor_seconds,
-        waited_for_executors_s=actual.backlog_waited_for_executors_seconds,
+        waited_for_executors_s=actual.backlog_waited_for_executors_s,
         decisions_by_cause=dict(replayed.by_cause),
         held_by=dict(replayed.held),
         decisions=[_decision(moved[place]) for place in sorted(ranked)],
