@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from podtide.adapters.fleet.rows import FleetRow, RowStatus
+from podtide.adapters.text.documents import snake_case
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.comparison.words import evidence, setting, titled
 from podtide.adapters.views.replay_document import TimelineEntry
@@ -208,8 +209,8 @@ def replay_brief(found: ReplayResult) -> ReplayBrief:
         executor_seconds=actual.executor_seconds,
         idle_executor_seconds=actual.idle_executor_seconds,
         waited_for_executors_s=actual.backlog_waited_for_executors_s,
-        decisions_by_cause=dict(replayed.by_cause),
-        held_by=dict(replayed.held),
+        decisions_by_cause={snake_case(cause): number for cause, number in replayed.by_cause.items()},
+        held_by={snake_case(bound): number for bound, number in replayed.held.items()},
         decisions=[_decision(moved[place]) for place in sorted(ranked)],
         decisions_left_out=max(0, len(moved) - ROWS_MAX) + found.left_out,
         notes=[*found.document.notes, *found.document.limits][:NOTES_MAX],
@@ -312,7 +313,9 @@ def fleet_brief(rows: Sequence[FleetRow], not_looked_at: int) -> FleetBrief:
         cost=_sum(row.cost for row in usable) if priced else None,
         saving_core_hours=_sum(row.saving_core_hours for row in usable),
         saving_cost=_sum(row.saving_cost for row in usable) if priced else None,
-        executor_seconds_by_cause={cause: round(seconds, 3) for cause, seconds in causes.items() if seconds},
+        executor_seconds_by_cause={
+            snake_case(cause): round(seconds, 3) for cause, seconds in causes.items() if seconds
+        },
         logs=[_fleet_row(row) for row in ranked[:ROWS_MAX]],
         logs_left_out=max(0, len(ranked) - ROWS_MAX),
         unusable=[UnusedLogRow(row.log, row.reason or row.status.value) for row in bad[:ROWS_MAX]],

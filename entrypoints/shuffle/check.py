@@ -15,8 +15,8 @@ from podtide.adapters.shuffle_service.pods import ServicePods
 from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import escaped
 from podtide.domain.shuffle_service.services import (
-    NodeLine,
     NodeVerdict,
+    ServedNode,
     ServicesConfig,
     ServicesSeen,
     ServicesState,
@@ -72,7 +72,7 @@ def run_check(options: CheckOptions) -> int:
     return FAILED if wrong else 0
 
 
-def _show(lines: tuple[NodeLine, ...]) -> None:
+def _show(lines: tuple[ServedNode, ...]) -> None:
     if not lines:
         print("there is no shuffle service and no executor")
     for line in lines:
