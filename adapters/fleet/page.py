@@ -19,7 +19,16 @@ from typing import Any, Final, NamedTuple
 
 from markupsafe import Markup
 
-from podtide.adapters.fleet.runs import FREE, FleetAction, FleetRun, FleetRuns, MemoryAction, SpentApplication
+from podtide.adapters.fleet.runs import (
+    DRIVER,
+    FREE,
+    UNUSED,
+    FleetAction,
+    FleetRun,
+    FleetRuns,
+    MemoryAction,
+    SpentApplication,
+)
 from podtide.adapters.recording.records.decision_file import DecisionWriter
 from podtide.adapters.text.format import count, moment, setting_text
 from podtide.adapters.text.safe import escaped
@@ -48,6 +57,8 @@ PARTS: Final[Mapping[str, str]] = {
     **{cause: text for cause, text in CAUSES.items() if cause == WORK},
     FREE: "Slots of running executors that had no task.",
     **{cause: text for cause, text in CAUSES.items() if cause != WORK},
+    UNUSED: "What of whole nodes no executor took while one stood on them.",
+    DRIVER: "The driver, or on YARN in client mode the application master.",
 }
 WORK_NOTE: Final = "Tasks whose result counted filled it, slot by slot."
 
@@ -118,7 +129,7 @@ class FleetPage:
         many, least = self.sure
         who = f"{count(self.whole.runs, 'run')} of {count(self.applications, 'application')}"
         took_all = f"{who} took {self.amount(self.whole.amount)}"
-        waste = share_of(self.whole.amount - self.whole.parts[WORK], self.whole.amount) or 0.0
+        waste = share_of(self.whole.idle, self.whole.amount) or 0.0
         first = f"{took_all}; {percent(waste)} of it did no work."
         if not many:
             return f"{first} No setting that was tried saves anything for sure."
@@ -134,7 +145,7 @@ class FleetPage:
     def key_figures(self) -> list[tuple[str, str, str]]:
         """The figures at the top."""
         totals, (many, least) = self.document["totals"], self.sure
-        waste = self.whole.amount - self.whole.parts[WORK]
+        waste = self.whole.idle
         title = "Core-hours" if self.currency is None else "Bill"
         return [
             (title, self.short(self.whole.amount), f"{count(self.whole.runs, 'run')}, as simulated"),
@@ -164,11 +175,13 @@ class FleetPage:
 
     def idle(self, spent: SpentApplication) -> str:
         """The share of an application's amount that did no work."""
-        return percent(share_of(spent.amount - spent.parts[WORK], spent.amount))
+        return percent(share_of(spent.idle, spent.amount))
 
     def wasted(self, spent: SpentApplication, most: int = 3) -> str:
         """The largest causes of waste in words."""
-        causes = sorted(((part, one) for one, part in spent.parts.items() if part > 0 and one != WORK), reverse=True)
+        causes = sorted(
+            ((part, one) for one, part in spent.parts.items() if part > 0 and one not in (WORK, DRIVER)), reverse=True
+        )
         return ", ".join(f"{one} {percent(share_of(part, spent.amount))}" for part, one in causes[:most])
 
     def others(self) -> str:

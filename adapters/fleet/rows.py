@@ -66,8 +66,10 @@ class FleetRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``tasks_*``: what the log has of task starts and ends, those that failed and those that were killed (also a denied
     commit) among the ends.
     ``filled_seconds``: what tasks whose result counted fill of the bill, a slot being its share of its executor.
-    ``compared``: how many settings were tried, ``left_out``: which were not, as they have no effect there, and what a user
-    of its platform sets instead. ``memory_losses``: executors and tasks that ended for want of memory;
+    ``cost_unused``, ``cost_driver``: of the cost, what nodes have beside their executors and what the driver takes,
+    where the prices ask for it (``whatif.bill``). ``compared``: how many settings were tried, ``left_out``: which were
+    not, as they have no effect there, and what a user of its platform sets instead. ``memory_losses``: executors and
+    tasks that ended for want of memory;
     ``memory_conf``: the memory that is recommended, None where no other is; its savings are of the bill as it ran, and below
     0 where it takes more (``domain.whatif.memory``).
     """
@@ -92,6 +94,8 @@ class FleetRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     core_hours: float | None = None
     gb_hours: float | None = None
     cost: float | None = None
+    cost_unused: float | None = None
+    cost_driver: float | None = None
     currency: str | None = None
     ledger: Mapping[str, float] = {}
     waited_s: float | None = None

@@ -4,9 +4,9 @@ Only rows that are ok come here, since only those have a bill. What is kept of a
 SQLite keeps them in a file without a name, so memory does not follow their number. Runs of one application are those
 of one name, as nightly jobs have it.
 
-*Amounts* are money where there are prices and core-hours otherwise. The amount of a cause is the run's amount times
-the share of the bill that the ledger gives to the cause; ``FREE`` is what stood free beside running tasks, slot by
-slot, so the parts sum to the amount.
+*Amounts* are money where there are prices and core-hours otherwise. The amount of a cause is the amount of the run's
+executors times the share of their bill that the ledger gives to the cause; ``FREE`` is what stood free beside running
+tasks, slot by slot. With what the prices' rules add (``whatif.bill``) the parts sum to the amount.
 
 An *action* is a setting for an application: the same settings with the same values, the best of some of its runs. Its
 savings are those of these runs alone, since only for them it was simulated and held; of the actions of one
@@ -28,7 +28,11 @@ from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 FREE: Final = "slots free beside running tasks"
 """The part of running executors that no task filled."""
 
-PARTS: Final = (*(cause.value for cause in SpendCause), FREE)
+UNUSED: Final = "nodes beside their executors"
+DRIVER: Final = "driver"
+"""Of a bill with whole nodes, and with the driver."""
+
+PARTS: Final = (*(cause.value for cause in SpendCause), FREE, UNUSED, DRIVER)
 LIMITS: Final = tuple(limit.value for limit in Limit)
 
 _CAUSE: Final = tuple(f"part_{at}" for at in range(len(PARTS)))
@@ -83,6 +87,11 @@ class SpentApplication(NamedTuple):
     waited_s: float
     parts: Mapping[str, float]
     waits: Mapping[str, float]
+
+    @property
+    def idle(self) -> float:
+        """What neither tasks whose result counted nor the driver took."""
+        return self.amount - self.parts[SpendCause.RUNNING.value] - self.parts[DRIVER]
 
 
 class FleetAction(NamedTuple):
@@ -145,7 +154,9 @@ class FleetRuns:
             running = spent.get(SpendCause.RUNNING.value, 0.0)
             spent[FREE] = max(0.0, running - row.filled_seconds)
             spent[SpendCause.RUNNING.value] = running - spent[FREE]
-        parts = [amount * spent.get(part, 0.0) / whole if whole > 0 else 0.0 for part in PARTS]
+        beside = {UNUSED: row.cost_unused or 0.0, DRIVER: row.cost_driver or 0.0} if self.priced else {}
+        each = (amount - sum(beside.values())) / whole if whole > 0 else 0.0
+        parts = [beside.get(part, each * spent.get(part, 0.0)) for part in PARTS]
         waits = [row.waiting.get(limit, 0.0) for limit in LIMITS]
         texts = (
             row.app_name or row.app_id or row.log, row.log, row.best or "", _text(row.best_conf), _text(row.memory_conf),

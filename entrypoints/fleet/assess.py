@@ -24,7 +24,7 @@ from podtide.domain.conf.advice.effects import place_of, static_settings
 from podtide.domain.recorded.application import Application
 from podtide.domain.recorded.unknowns import lost_parts, nothing_to_run
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
-from podtide.domain.whatif.bill.run_bill import cost_factors, cost_of
+from podtide.domain.whatif.bill.run_bill import bill_of, cost_factors, cost_of
 from podtide.domain.whatif.memory import memory_finding
 from podtide.domain.whatif.prices import Prices, usage_of
 from podtide.domain.whatif.summary import VariantAnswer
@@ -136,7 +136,9 @@ def _row_of(
 def _answered(path: str, found: Study, compared: _Compared, options: FleetOptions) -> FleetRow:
     base, outcome = found.replay, found.replay.typical
     usage = usage_of(outcome, base.plan.shapes)
-    cost = None if options.prices is None else cost_of(outcome, base.plan, options.prices)
+    parts = None if options.prices is None else bill_of(outcome, base.plan, options.prices.rules).parts(options.prices)
+    cost = None if parts is None else sum(parts)
+    beside = parts if options.prices is not None and options.prices.rules.asked else None
     row = msgspec.structs.replace(
         _row_of(path, found.application, RowStatus.OK, None, found),
         billed_seconds=_seconds(outcome.billed_ms),
@@ -144,6 +146,8 @@ def _answered(path: str, found: Study, compared: _Compared, options: FleetOption
         core_hours=round(usage.core_hours, 6),
         gb_hours=round(usage.gb_hours, 6),
         cost=None if cost is None else round(cost, 6),
+        cost_unused=None if beside is None else round(beside[1], 6),
+        cost_driver=None if beside is None else round(beside[2], 6),
         currency=None if options.prices is None else options.prices.currency,
         ledger={cause.value: _seconds(outcome.ledger.get(cause, 0)) for cause in SpendCause},
         waited_s=_seconds(outcome.waited_ms),

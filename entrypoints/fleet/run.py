@@ -33,7 +33,7 @@ from podtide.adapters.fleet.table import open_table
 from podtide.adapters.process_pool import Ended, Work
 from podtide.entrypoints.fleet.work import Assess, FleetOptions, answer, failed, request
 
-SCHEMA: Final = 3
+SCHEMA: Final = 4
 """Changes whenever rows mean something else: rows of another schema are computed again."""
 
 

@@ -28,6 +28,10 @@ WORD_MAX: Final = 14
 """Letters of a word that a column has room for."""
 
 
+BESIDE: Final = {"nodes beside their executors": "cn", "driver": "cd"}
+"""Classes of what a bill has besides executors."""
+
+
 class Bar(NamedTuple):
     """Amounts of one config. ``name`` is as in the document, ``total`` in words."""
 
@@ -58,6 +62,8 @@ class Amounts(NamedTuple):
 
 def colour_class(part: str) -> str:
     """The class of a cause's or a limit's colour."""
+    if part in BESIDE:
+        return BESIDE[part]
     if part in CAUSES:
         return f"c{list(CAUSES).index(part)}"
     return f"l{list(LIMITS).index(part)}" if part in LIMITS else "cx"

@@ -64,7 +64,9 @@ def _parts() -> str:
                 else f"var(--{hue})"
             )
             rules.append(f".part.{prefix}{index}{{fill:{fill}}}.key.{prefix}{index}{{background:{key}}}")
-    return "".join([*rules, ".part.cx{fill:var(--grey)}.key.cx{background:var(--grey)}"])
+    for name, hue in (("cx", "grey"), ("cn", "pink"), ("cd", "black")):
+        rules.append(f".part.{name}{{fill:var(--{hue})}}.key.{name}{{background:var(--{hue})}}")
+    return "".join(rules)
 
 
 COMPONENTS: Final = (

@@ -10,7 +10,7 @@ import pytest
 
 from podtide.adapters.fleet.page import ACTIONS, MEMORY, SPENT, FleetPage, render
 from podtide.adapters.fleet.rows import FleetRow, RowStatus
-from podtide.adapters.fleet.runs import FREE
+from podtide.adapters.fleet.runs import FREE, UNUSED
 from podtide.adapters.fleet.summary import FleetSummary
 from podtide.adapters.views.report.page import SIZE_MAX
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
@@ -90,6 +90,15 @@ def test_the_parts_sum_to_the_bill() -> None:
     assert made.whole.parts[SpendCause.RUNNING.value] == pytest.approx(49.5)
     assert made.whole.parts[FREE] == pytest.approx(5.5)
     assert made.wasted(made.spent[0]) == "kept by minimum 30%, starting 20%, slots free beside running tasks 5%"
+
+
+def test_nodes_and_the_driver_are_parts_of_their_own_and_the_driver_is_no_waste() -> None:
+    made = page(row("one", 100.0, cost_unused=20.0, cost_driver=10.0))
+    assert sum(made.whole.parts.values()) == pytest.approx(100.0)
+    assert made.whole.parts[UNUSED] == 20.0
+    assert made.whole.parts[SpendCause.MINIMUM.value] == pytest.approx(21.0)
+    assert made.idle(made.spent[0]) == "58%"
+    assert made.wasted(made.spent[0]) == "kept by minimum 21%, nodes beside their executors 20%, starting 14%"
 
 
 def test_a_thousand_hostile_applications_stay_escaped_and_small() -> None:
