@@ -30,7 +30,7 @@ from podtide.adapters.fleet.runs import (
     SpentApplication,
 )
 from podtide.adapters.recording.records.decision_file import DecisionWriter
-from podtide.adapters.text.format import count, moment, setting_text
+from podtide.adapters.text.format import count, moment
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.report.bars import Amounts, Bar, stacked
 from podtide.adapters.views.report.markup import breakable, element, name, prose, visible
@@ -216,7 +216,7 @@ class FleetPage:
     def paste(self, action: FleetAction) -> str:
         """Lines for spark-defaults.conf; what has to be unset is a comment."""
         return "\n".join(
-            f"{key} {_line(value)}" if value is not None else f"# {key}: leave out"
+            f"{key} {escaped(value, 400)}" if value is not None else f"# {key}: leave out"
             for key, value in action.conf.items()
         )
 
@@ -291,7 +291,3 @@ def render(document: Mapping[str, Any], runs: FleetRuns) -> str:
 def _hours(value: float) -> str:
     """Core-hours; as many digits as small ones need."""
     return number(value) if value >= 0.995 or value <= 0 else f"{value:.2g}"
-
-
-def _line(value: str) -> str:
-    return setting_text(value, 400)

@@ -84,6 +84,15 @@ def test_the_same_name_with_another_value_is_another_setting() -> None:
     ]
 
 
+def test_lines_to_paste_are_as_spark_reads_them() -> None:
+    endless = {"spark.dynamicAllocation.maxExecutors": "2147483647", "spark.executor.instances": None}
+    made = page(msgspec.structs.replace(row("job", 10.0, best="free", saving=4.0, least=3.0), best_conf=endless))
+    assert made.paste(made.actions[0]).splitlines() == [
+        "spark.dynamicAllocation.maxExecutors 2147483647",
+        "# spark.executor.instances: leave out",
+    ]
+
+
 def test_the_parts_sum_to_the_bill() -> None:
     made = page(row("one", 100.0), row("two", 10.0))
     assert sum(made.whole.parts.values()) == pytest.approx(110.0)
