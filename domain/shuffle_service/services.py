@@ -235,7 +235,7 @@ class ServedNode(NamedTuple):
     waiting: Mapping[str, str]
 
 
-def node_lines(state: ServicesState, executors: Iterable[PlacedExecutor]) -> tuple[ServedNode, ...]:
+def served_nodes(state: ServicesState, executors: Iterable[PlacedExecutor]) -> tuple[ServedNode, ...]:
     """Every node with a service or an executor. ``waiting``: executors that have no service, and why."""
     places: dict[str, list[PlacedExecutor]] = {node: [] for node in state.nodes}
     for executor in executors:

@@ -22,7 +22,7 @@ from podtide.domain.shuffle_service.services import (
     ServicesState,
     ShuffleReport,
     advance,
-    node_lines,
+    served_nodes,
 )
 from podtide.entrypoints.common.output import ClusterRefused, printed, refused_as
 from podtide.entrypoints.shuffle.labels import given_labels
@@ -58,7 +58,7 @@ def run_check(options: CheckOptions) -> int:
         if not isinstance(seen, ServicesSeen):
             raise ClusterRefused("the API server did not say which pods there are")
         step = advance(ServicesState(), seen, config, clock.now())
-        lines = node_lines(step.state, seen.executors)
+        lines = served_nodes(step.state, seen.executors)
         with printed():
             _show(lines)
         wait = threading.Event().wait

@@ -73,7 +73,7 @@ def test_every_command_of_the_readme_is_one_and_every_command_is_there() -> None
     from podtide.entrypoints.cli import COMMANDS  # noqa: PLC0415 - the list of the program
 
     text = (PROJECT / "README.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"`podtide ([a-z]+)", text))
+    named = set(re.findall(r"`podtide ([a-z-]+)", text))
     assert named <= COMMANDS.keys()
     assert {"replay", "whatif", "tune", "compare", "diff", "fleet", "cluster", "simulate", "run"} <= named
     assert len(text.splitlines()) < 150

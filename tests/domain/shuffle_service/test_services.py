@@ -15,7 +15,7 @@ from podtide.domain.shuffle_service.services import (
     ShuffleNews,
     ShuffleReport,
     advance,
-    node_lines,
+    served_nodes,
     service_of,
 )
 
@@ -184,7 +184,7 @@ def test_nodes_as_people_see_them() -> None:
     play = Play()
     play.executors = (executor(1), executor(2, "b"))
     play.look(A, ServicePod("shuffle-c", "c", "10.0.0.3", ready=False))
-    lines = node_lines(play.state, play.executors)
+    lines = served_nodes(play.state, play.executors)
     assert [(line.node, line.verdict, line.served, dict(line.waiting)) for line in lines] == [
         ("a", NodeVerdict.SERVED, ("exec-1",), {}),
         ("b", NodeVerdict.MISSING, (), {"exec-2": "node b: no service"}),
