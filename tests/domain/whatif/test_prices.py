@@ -7,6 +7,7 @@ from hypothesis import given, strategies as st
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
 from podtide.domain.rerun.plan import ExecutorShape
+from podtide.domain.whatif.bill.rules import BillRules, ContainerRounding, NodeShape
 from podtide.domain.whatif.prices import Prices, Usage, problems, usage, usage_of
 from tests.support.whatif_play import outcome
 
@@ -46,6 +47,13 @@ def test_what_is_not_divided_among_profiles_is_the_default_ones() -> None:
         (Prices(1.0, currency=""), "currency"),
         (Prices(1.0, currency="\x1b[31m"), "currency"),
         (Prices(1.0, currency="galleons and sickles"), "currency"),
+        (Prices(1.0, rules=BillRules(node=NodeShape(0, 1_024))), "node-cores"),
+        (Prices(1.0, rules=BillRules(node=NodeShape(1, 0))), "node-memory"),
+        (Prices(1.0, rules=BillRules(node=NodeShape(4, 1_024, 2.5))), "node-reserved-cores"),
+        (Prices(1.0, rules=BillRules(node=NodeShape(4, 1_024, float("nan")))), "node-reserved-cores"),
+        (Prices(1.0, rules=BillRules(node=NodeShape(4, 1_024, 0, 513))), "node-reserved-memory"),
+        (Prices(1.0, rules=BillRules(containers=ContainerRounding(0))), "yarn-minimum-allocation-mb"),
+        (Prices(1.0, rules=BillRules(containers=ContainerRounding(1, -1))), "yarn-increment-allocation-mb"),
     ],
 )
 def test_what_is_no_price(prices: Prices, key: str) -> None:

@@ -37,6 +37,7 @@ YARN = {"spark.master": "yarn", "spark.submit.deployMode": "cluster"}
         ({**YARN, "spark.yarn.driver.memoryOverhead": "777"}, 1.0, 1_801),
         ({"spark.master": "yarn-cluster", "spark.driver.cores": "2"}, 2.0, 1_408),
         ({**YARN, "spark.driver.memory": "nonsense", "spark.driver.cores": "-3"}, 1.0, 1_408),
+        ({**K8S, "spark.driver.cores": "four", "spark.driver.memoryOverheadFactor": "a tenth"}, 1.0, 1_408),
         ({"spark.master": "spark://host:7077", "spark.submit.deployMode": "cluster"}, 1.0, 1_024),
     ],
 )  # fmt: skip
