@@ -10,11 +10,11 @@ registered - a shadow that does not ask the driver -, pods that run stand for ex
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from podtide.adapters.recording.run_stalls import RunStalls
+from podtide.adapters.recording.run_stalls import LOOK_MS, RunStalls
 from podtide.domain.backend.registry import Registry
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
 from podtide.domain.engine import EngineState
@@ -67,6 +67,8 @@ class AppStalls:
         self._left: dict[ExecutorId, None] = {}
         self._creations: set[int] = set()  # serials of those that are not answered
         self._full_ts: Millis | None = None
+        self._lacked_at: Millis | None = None  # the last look that found executors missing
+        self._quotas: deque[str | None] = deque()  # heard of them and not told yet
 
     def stalls(self) -> tuple[Stall, ...]:
         """The stalls that last. From any thread."""
@@ -76,6 +78,15 @@ class AppStalls:
         """How many alarms began, by cause. From any thread."""
         return {cause.value: self.run.began[cause] for cause in StallCause}
 
+    def lacks_executors(self, now: Millis) -> bool:
+        """Whether the last look found that executors are missing, a moment ago. From any thread."""
+        lacked = self._lacked_at
+        return lacked is not None and now - lacked <= 3 * LOOK_MS
+
+    def hear_quota(self, used_up: str | None) -> None:
+        """Somebody looked at the quotas: which one has no room, None where each has. From any thread."""
+        self._quotas.append(used_up)
+
     def passed(self, now: Millis, *, last: bool = False) -> None:
         """Time has passed until ``now`` and nothing was heard meanwhile. ``last``: nothing will be."""
         if self._blind():
@@ -84,6 +95,9 @@ class AppStalls:
         state, run = self._state, self.run
         if state is None or now < self._quiet_until:
             return
+        while self._quotas:
+            used_up = self._quotas.popleft()
+            run.tell([PodMade(now) if used_up is None else PodRefused(now, FORBIDDEN, used_up)], now)
         if last or run.due(now, tasks_known=self._config.dynamic):
             self._look(state, now)
         if self._config.dynamic and self._config.scaling.shuffle_tracking:
@@ -104,16 +118,21 @@ class AppStalls:
 
     def _look(self, state: EngineState, now: Millis) -> None:
         config, run = self._config, self.run
+        self._lacked_at = None
         side = state.kubernetes
         assert side is not None
         if not config.dynamic:
             known = side.backend.requested if side.allocator is None else tuple(side.allocator.targets.items())
             moments = target_moments(known, self._counts, run.state, now)
+            if any(one.missing for one in moments):
+                self._lacked_at = now
             if all(now - since < LEAST_MS for since in run.state.short_since.values()):
                 run.look(moments, now)  # no stall yet, so the pods need not be looked at
                 return
         elif state.load.tasks_wait() or run.state.open:
             moments = profile_moments(state.load, state.scaling, config.scaling, dynamic=True)
+            if any(one.missing for one in moments):
+                self._lacked_at = now
         else:
             return
         run.look(with_pods(moments, side, config.kubernetes.allocation.pods_max), now)

@@ -103,7 +103,8 @@ def _ghost(one: ProfileMoment, since: Since) -> StallVerdict | None:
 
 
 def _quota(one: ProfileMoment, since: Since) -> StallVerdict | None:
-    if since.refused is None or not one.missing or one.free:
+    """Executors are missing that have no pod, and a pod was refused; those whose pods wait for a node were not refused."""
+    if since.refused is None or one.missing <= one.pods_waiting or one.free:
         return None
     facts = {"refusals": since.refusals, "message": since.refused.message, **_targets(one)}
     return StallVerdict(StallCause.QUOTA, facts, blocked=not one.works)

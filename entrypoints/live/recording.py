@@ -17,7 +17,6 @@ from pyrsistent import pmap
 
 from podtide.adapters.driver.target_sources import ScheduleSource
 from podtide.adapters.notices import Level, Topic
-from podtide.adapters.recording.app_stalls import AppStalls
 from podtide.adapters.recording.header import RecordingError, RecordingHeader, header_of
 from podtide.adapters.recording.reader import Recording
 from podtide.adapters.recording.recorder import Recorder
@@ -37,6 +36,7 @@ from podtide.entrypoints.live.config import INSTANCES_KEY
 from podtide.entrypoints.live.driver_link import SummaryObserver
 from podtide.entrypoints.live.options import RunOptions
 from podtide.entrypoints.live.resume import resume
+from podtide.entrypoints.live.stall_watch import stalls_of
 
 RECORDINGS_MAX: Final = 1_000
 
@@ -65,10 +65,7 @@ def recorded_initial(options: RunOptions) -> int | None:
 def begin(system: LiveSystem, policies: Policies, resources: ExitStack) -> Begun:
     """The loop of a run, recorded where that was asked for. Raises RecordingError, NotTheSame."""
     options, settings, now = system.options, system.settings, system.clock.now()
-    driver = system.driver
-    blind = (lambda: False) if driver is None else (lambda: driver.blind)
-    stalls = AppStalls(settings.config, now, system.audience.stalled, blind)
-    system.audience.tracker.ask_for_stalls(stalls.stalls, stalls.alarms)
+    stalls = stalls_of(system, now, resources)
     observers: list[Observer] = [*system.audience.observers, stalls]
     if system.driver is not None and settings.config.kubernetes.roll is not None:
         observers.append(SummaryObserver(settings.config.kubernetes, system.driver.sensor, system.inbox.hear))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias
 
 import pytest
@@ -23,6 +24,7 @@ from podtide.adapters.kubernetes.lease.lease import ApplicationLease
 from podtide.adapters.kubernetes.lease.record import Acquired
 from podtide.adapters.kubernetes.ratelimit import RateLimiter
 from podtide.adapters.kubernetes.watch.lists import executors_selector
+from podtide.adapters.kubernetes.watch.quotas import QuotaWatch, executor_needs
 from podtide.adapters.kubernetes.watch.sensor import PodSensor
 from podtide.adapters.notices import Notice
 from podtide.adapters.shuffle_service.application_pods import ApplicationPods
@@ -181,6 +183,12 @@ class Driver:
 def shadow(driver: Driver) -> None:
     driver.watch()
     driver.carry_out(pc.ListClaims(0, 1, DEFAULT_PROFILE, WHY), pc.GetDriverPod(0, 2, "driver", WHY))
+    needs = executor_needs(Decimal(1), 1 << 30)
+    heard: list[str | None] = []
+    quotas = QuotaWatch(
+        driver.api, driver.namespace, needs, driver.clock, driver.notify, lambda: True, heard.append
+    )  # fmt: skip
+    assert quotas.look() == (heard == [None])
 
 
 def act(driver: Driver) -> None:

@@ -128,3 +128,17 @@ def test_nothing_is_judged_while_the_driver_is_silent_and_shortly_after() -> Non
     assert news == []
     stalls.passed(9 * M + QUIET_MS)
     assert [one.stall.cause for one in news] == [StallCause.DRIVER]
+
+
+def test_a_quota_that_somebody_else_looked_at_is_the_cause_as_long_as_it_has_no_room() -> None:
+    last = 12 * M
+    stalls, _ = watched(SHORT, plain(without=("pull", "pulled")), last)
+    assert stalls.lacks_executors(last)
+    assert not stalls.lacks_executors(last + M)
+    for used_up, cause in (("ResourceQuota q: pods 4 of 4 used", StallCause.QUOTA), (None, StallCause.NOT_COMING)):
+        stalls.hear_quota(used_up)
+        last += 30 * S
+        stalls.passed(last)
+        (found,) = stalls.stalls()
+        assert found.cause is cause
+        assert found.facts.get("message") == used_up
