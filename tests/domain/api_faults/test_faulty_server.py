@@ -200,6 +200,7 @@ def run(description: Description, asks: list[tuple[str, str, int]]) -> list[Any]
     return seen
 
 
+@pytest.mark.uncounted
 @settings(max_examples=150)
 @given(FILES, ASKS)
 def test_the_same_seed_has_the_same_faults_and_nothing_comes_from_the_past(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from podtide.domain.api_server.messages import ApiResponse, HttpRequest
@@ -39,6 +40,7 @@ def cm(fields: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
+@pytest.mark.uncounted
 @settings(max_examples=200)
 @given(ACTS)
 def test_an_apply_is_there_and_takes_nothing_that_it_was_not_allowed(acts: list[tuple[str, Any, str]]) -> None:

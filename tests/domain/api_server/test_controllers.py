@@ -245,7 +245,7 @@ def alive(one: Any) -> bool:
     return "deletionTimestamp" not in one["metadata"]
 
 
-TestSets = Sets.TestCase
+TestSets = pytest.mark.uncounted(Sets.TestCase)
 
 
 def test_a_stateful_set_mounts_the_claims_of_its_pods() -> None:

@@ -81,6 +81,7 @@ def test_values_of_another_unit_are_another_baseline() -> None:
     assert known == LearnedBaseline("EUR", (RunSample(9, 4_000.0),), count=1)
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(("spread", "most"), [(0.01, 0.002), (0.03, 0.004), (0.056, 0.008), (0.08, 0.01)])
 def test_noise_between_two_runs_of_one_percent_to_thirteen_is_no_alarm(spread: float, most: float) -> None:
     # 0.056: nine of ten pairs of runs differ by less than 13%.
@@ -93,6 +94,7 @@ def test_noise_between_two_runs_of_one_percent_to_thirteen_is_no_alarm(spread: f
     assert alarms / runs <= most
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(("spread", "step"), [(0.01, 1.12), (0.03, 1.2), (0.056, 1.35), (0.08, 1.5)])
 def test_a_step_beyond_the_noise_is_found_within_three_runs(spread: float, step: float) -> None:
     chance = Random(2)

@@ -261,6 +261,7 @@ def test_numbers_beyond_all_bounds_cost_what_was_set() -> None:
     assert len(heard) < 300
 
 
+@pytest.mark.uncounted
 def test_many_tasks_that_nobody_is_seen_to_run_cost_no_more_than_others() -> None:
     looks = Looks()
     stages = [stage(number, 50, 50) for number in range(1_000)]

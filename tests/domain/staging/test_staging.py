@@ -311,6 +311,7 @@ def test_as_many_and_as_long_labels_as_kubernetes_takes_are_taken() -> None:
 OWNERS = tuple(BundleOwner("ns", (("app", value),)) for value in "ab")
 
 
+@pytest.mark.uncounted
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_whatever_happens_books_balance_and_nothing_goes_that_pods_use(data: st.DataObject) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.support.commands import answer, document
 from tests.support.samples import indistinguishable
 
-SEEDS: Final = 10
+SEEDS: Final = 7
 DISTINGUISHED: Final = 0.05
 NEVER: Final = 1e9
 
@@ -116,7 +116,7 @@ def figures(told: Any) -> dict[str, float]:
 @pytest.mark.uncounted
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_fitted_clusters_behave_like_the_recorded_one(name: str, tmp_path: Path) -> None:
-    """Ten recordings of a cluster, a cluster fitted to each: what both give under a config comes from one distribution."""
+    """Seven recordings of a cluster, a cluster fitted to each: what both give under a config comes from one distribution."""
     near, cluster = tmp_path / "near.yaml", tmp_path / "cluster.yaml"
     near.write_text(NEAR)
     cluster.write_text(CLUSTERS[name])

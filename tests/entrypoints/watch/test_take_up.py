@@ -70,19 +70,33 @@ def test_a_log_without_tasks_says_why(tmp_path: Path) -> None:
     assert found.row.reason
 
 
+def night_of(name: str, folder: Path, night: int) -> None:
+    (log,) = (PROJECT / "tests" / "compared" / "nightly" / name / "run1" / "log").iterdir()
+    another_night(lines_of(log), folder, night)
+
+
+@pytest.fixture(scope="module")
+def four_nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A history of four healthy nights, and their logs."""
+    folder = tmp_path_factory.mktemp("nights")
+    for night, name in enumerate(["base", "base_again", "base", "base_again"], start=1):
+        night_of(name, folder / "logs", night)
+    assert run(["watch", str(folder / "logs"), "--history", str(folder / "h.db"), "--once"]) == 0
+    return folder
+
+
 @pytest.mark.parametrize(
     ("run_of_last_night", "cause"),
     [("more_data", "more data"), ("skewed_key", "skew"), ("maximum", "fewer executors: no more were allowed")],
 )
-def test_a_regression_of_real_runs_names_its_cause(tmp_path: Path, run_of_last_night: str, cause: str) -> None:
-    compared = PROJECT / "tests" / "compared" / "nightly"
-    nights = ["base", "base_again", "base", "base_again", run_of_last_night]
-    for night, name in enumerate(nights, start=1):
-        (log,) = (compared / name / "run1" / "log").iterdir()
-        another_night(lines_of(log), tmp_path / "logs", night)
+def test_a_regression_of_real_runs_names_its_cause(
+    tmp_path: Path, four_nights: Path, run_of_last_night: str, cause: str
+) -> None:
+    shutil.copytree(four_nights, tmp_path, dirs_exist_ok=True)
+    night_of(run_of_last_night, tmp_path / "logs", 5)
     lines = tmp_path / "lines"
     command = ["watch", str(tmp_path / "logs"), "--history", str(tmp_path / "h.db"), "--events", str(lines), "--once"]
-    assert run(command) == 1
+    assert run([*command, "--jobs", "1"]) == 1
     told = [json.loads(line) for line in lines.read_text().splitlines()]
     found = [one for one in told if one["kind"] == "regression" and one["measure"] == "run time"]
     assert len(found) == 1

@@ -25,6 +25,7 @@ from tests.support.whatif_log import START, write_log
 from tests.support.whatif_play import YARN, application, rerun
 
 asked = partial(commands.answer, "whatif")
+ONE_VARIANT = ("--static", "2", "--seeds", "1")
 DATABRICKS = {
     "spark.databricks.clusterUsageTags.clusterId": "1",
     "spark.databricks.clusterUsageTags.sparkVersion": "13.3",
@@ -133,7 +134,7 @@ def test_failures_are_counted_by_reason_and_named_with_their_stage(tmp_path: Pat
         {"Reason": "FetchFailed", "Shuffle ID": 0, "Map ID": 0, "Message": "gone"},
     ]
     found = _edited(write_log(tmp_path / "well.json"), tmp_path, _first_tries_end(reasons))
-    troubles = document(found)["troubles"]
+    troubles = document(found, *ONE_VARIANT)["troubles"]
     (failed,) = troubles["failed"]
     assert (failed["stage"], failed["name"], failed["tries"], troubles["failed_stages"]) == (
         0,
@@ -148,7 +149,7 @@ def test_failures_are_counted_by_reason_and_named_with_their_stage(tmp_path: Pat
         ("TaskKilled", "another attempt succeeded"): 1,
         ("FetchFailed", ""): 1,
     }
-    printed = asked(found).words
+    printed = asked(found, *ONE_VARIANT).words
     assert "5 tries of tasks did not count: 2 × ExceptionFailure (java.io.IOException)" in printed
     assert "secret" not in printed
 

@@ -62,12 +62,9 @@ def test_floors_spare_simulations_and_change_no_answer() -> None:
 
 def test_the_order_of_the_logs_makes_no_difference() -> None:
     cases = [case(f"good-{number}") for number in (3, 1, 2)]
-    answers = []
-    for mixed in itertools.permutations(cases):
-        listed = in_order(mixed)
-        answers.append(tune(listed, space(*listed), TuneWish(), rerun=rerun).found)
-    assert all(one == answers[0] for one in answers)
-    assert answers[0].verdict.reason is Reason.SAVES
+    listed, *others = (in_order(mixed) for mixed in itertools.permutations(cases))
+    assert all(other == listed for other in others)
+    assert tune(listed, space(*listed), TuneWish(), rerun=rerun).found.verdict.reason is Reason.SAVES
 
 
 @pytest.mark.parametrize("processes", [1, 2])
