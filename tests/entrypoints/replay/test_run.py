@@ -156,3 +156,4 @@ def test_other_peoples_logs_replay(row: dict[str, str]) -> None:
         assert document["actual"]["peak"] == int(row["peak_execs"])
     assert document["events"]["malformed"] == ("bad_lines=1" in row["notes"])
     assert records
+    assert [one for one in document["stalls"] if one["blocked"]] == [], "a healthy log raises no alarm"
