@@ -13,7 +13,7 @@ OLDER_SPARKS := $(SPARK)-4.0/.installed $(SPARK)-3.5/.installed
 REAL_SERVER := $(or $(PODTIDE_TEST_KUBECONFIG),$(KUBEBUILDER_ASSETS),$(wildcard ../shared/kubernetes/up.sh))
 DEMO := $(firstword $(wildcard demo/eventlog_v2_*))
 
-.PHONY: help demo test check lint types contracts schemas reference site mutants search unit domain outside plain-python live-quick live conformance truth-check accuracy intervals soak bench wheel clean
+.PHONY: help demo test check lint types contracts schemas reference site mutants search unit domain outside plain-python live-quick live conformance truth-check accuracy intervals soak bench wheel release clean
 
 help:
 	@echo "make demo         replay the event log that ships with the project, ask it what if, simulate a cluster with bad weather"
@@ -29,6 +29,7 @@ help:
 	@echo "make site         build the site of docs/, in out/site"
 	@echo "make reference    generate the pages of docs/reference that say what the code says"
 	@echo "make schemas      generate the JSON Schemas in docs/schema from the records that they describe"
+	@echo "make release      build wheel and source distribution, try both in empty environments of Python 3.11 to 3.14"
 	@echo "make bench        benchmarks against real Spark in the same run          (Java 17)"
 
 $(STAMP): pyproject.toml
@@ -117,7 +118,11 @@ $(SPARK)-%/.installed:
 	@touch $@
 
 wheel: $(STAMP)
-	$(BIN)/python scripts/check_wheel.py
+	$(BIN)/python scripts/release.py --check
+
+# Wheel and source distribution in dist, tried in empty environments of Python 3.11 to 3.14.
+release: $(STAMP)
+	$(BIN)/python scripts/release.py
 
 conformance: $(STAMP)
 	$(BIN)/python scripts/conformance.py

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from podtide.entrypoints.library.opened_log import OpenedLog
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def open(
