@@ -32,6 +32,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "reason": "the last one: {}",
     "ghosts": "executors that count and are not there: {}",
     "pods": "pods on no node: {}",
+    "pods_placed": "pods on a node whose executor did not register: {}",
     "refusals": "refused pods: {}",
     "message": "the last answer: {}",
 }

@@ -66,7 +66,8 @@ class ProfileMoment(NamedTuple):
     ``executors``: those that are there, of which ``free`` have no task and are not on their way out. ``target``: executors
     wanted, None where nobody knows. ``maximum``: the most that may be wanted. ``tasks_known``: whether tasks are seen at
     all; else a target above the executors stands for tasks that wait. ``pods_waiting``: pods on no node, some of them in
-    ``pods``. ``ghosts``: executors that count and are not there. ``ids_over``: no more of them may be made
+    ``pods``; ``pods_placed``: pods on a node whose executors did not register, some of them in ``placed``. ``ghosts``:
+    executors that count and are not there. ``ids_over``: no more of them may be made
     (spark.kubernetes.allocation.maximum).
     """
 
@@ -83,6 +84,8 @@ class ProfileMoment(NamedTuple):
     tasks_known: bool = True
     pods_waiting: int = 0
     pods: tuple[str, ...] = ()
+    pods_placed: int = 0
+    placed: tuple[str, ...] = ()
     ghosts: tuple[ExecutorId, ...] = ()
     ids_over: bool = False
 

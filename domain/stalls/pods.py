@@ -6,6 +6,7 @@ Asked only when nothing has moved for a while and executors are missing; it cost
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.kubernetes.allocator.executor_index import profile_of
@@ -14,22 +15,30 @@ from podtide.domain.kubernetes.side import KubernetesState
 from podtide.domain.protocol.pods import PodState
 from podtide.domain.stalls.facts import NAMED_MAX, ProfileMoment
 
+_UNDER_WAY: Final = (PodState.PENDING, PodState.RUNNING)
+
 
 def with_pods(moments: Sequence[ProfileMoment], side: KubernetesState, pods_max: int) -> list[ProfileMoment]:
     """The same with what the pods of a live run tell. ``pods_max``: spark.kubernetes.allocation.maximum."""
     if not any(one.missing for one in moments):
         return list(moments)
     waiting: dict[ProfileId, list[str]] = {}
+    placed: dict[ProfileId, list[str]] = {}
+    registered = side.backend.registry.executors
     for pod in side.store.view.pods():
         profile = profile_of(pod)
-        if pod.state is PodState.PENDING and pod.manifest.node is None and profile is not None:
-            waiting.setdefault(profile, []).append(pod.manifest.name)
+        if profile is None or pod.state not in _UNDER_WAY or ExecutorId(str(pod.number)) in registered:
+            continue
+        which = waiting if pod.state is PodState.PENDING and pod.manifest.node is None else placed
+        which.setdefault(profile, []).append(pod.manifest.name)
     ghosts = _ghosts(side.allocator)
     over = side.allocator is not None and side.allocator.executors >= pods_max
     return [
         one._replace(
             pods_waiting=len(waiting.get(one.profile, ())),
             pods=tuple(waiting.get(one.profile, ())[:NAMED_MAX]),
+            pods_placed=len(placed.get(one.profile, ())) if one.tasks_known else 0,
+            placed=tuple(placed.get(one.profile, ())[:NAMED_MAX]) if one.tasks_known else (),
             ghosts=tuple(ghosts.get(one.profile, ())),
             ids_over=over,
         )

@@ -134,7 +134,8 @@ def _maximum(one: ProfileMoment, _since: Since) -> StallVerdict | None:
 def _not_coming(one: ProfileMoment, _since: Since) -> StallVerdict | None:
     if not one.missing and (one.target is not None or one.executors):
         return None
-    return StallVerdict(StallCause.NOT_COMING, _targets(one), blocked=not one.works)
+    facts = {"pods_placed": one.pods_placed, **_targets(one)} if one.pods_placed else _targets(one)
+    return StallVerdict(StallCause.NOT_COMING, facts, one.placed, blocked=not one.works)
 
 
 def _not_asked(one: ProfileMoment, _since: Since) -> StallVerdict | None:

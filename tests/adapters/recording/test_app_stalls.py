@@ -119,6 +119,13 @@ def test_a_healthy_run_is_left_alone(wanted: Workload, cluster: Description, con
     assert watched(wanted, cluster, 90 * M, conf)[1] == []
 
 
+@pytest.mark.parametrize("missing", [("pull", "pulled"), ("register",)])
+def test_pods_that_were_placed_and_did_not_become_executors_are_named(missing: tuple[str, ...]) -> None:
+    (stall,) = watched(SHORT, plain(without=missing), 11 * M)[0].stalls()
+    assert (stall.cause, stall.facts["pods_placed"]) == (StallCause.NOT_COMING, 4)
+    assert stall.executors == tuple(f"mine-exec-{number}" for number in range(1, 5))
+
+
 def test_nothing_is_judged_while_the_driver_is_silent_and_shortly_after() -> None:
     silent = True
     stalls, news = watched(IdleDriver(), plain(), 9 * M, blind=lambda: silent)

@@ -241,6 +241,20 @@ def test_pods_that_wait_for_a_node_are_named_by_profile() -> None:
     assert [moment.pods_waiting for moment in with_pods([MISSING, other], play.side, 99)] == [0, 1]
 
 
+def test_pods_on_a_node_are_told_until_their_executor_registers() -> None:
+    play = AppPlay(config(initial=0))
+    play.want(3)
+    play.wait(3 * S)
+    play.feed(PodsUpdated(play.now, (manifest(1, "Pending")._replace(node="n-1"), manifest(2, "Pending"))))
+    play.show("Running", 3)
+    (one,) = with_pods([MISSING._replace(target=9)], play.side, 99)
+    assert (one.pods_waiting, one.pods_placed, len(one.placed)) == (1, 2, 2)
+    play.register(3)
+    assert with_pods([MISSING._replace(target=9)], play.side, 99)[0].pods_placed == 1
+    unseen = with_pods([MISSING._replace(target=9, tasks_known=False)], play.side, 99)[0]
+    assert (unseen.pods_placed, unseen.placed) == (0, ()), "a pod that runs stands for an executor"
+
+
 def test_pods_are_not_looked_at_where_nobody_is_missing() -> None:
     play = AppPlay(config(initial=0))
     play.want(1)
