@@ -232,9 +232,9 @@ def explained(run: Run, driver: SparkDriver, story: ClusterStory) -> None:
 
     A create that is refused for good takes an executor id with it: Spark goes on with the next one, while the shadow, which
     sees no refusal, waits for the pod and then gives it up. So the ids that Spark skipped are as many as there were
-    refusals; the shadow alone created them, and Spark alone what came in their place. The shadow sees the driver's tasks half
-    a second later: an executor that is killed as a job ends is replaced by one of the two, and not by the other. What was
-    deleted without a decision was on the node that was taken back.
+    refusals; the shadow alone created them, and Spark alone what came in their place. The shadow sees the driver's tasks
+    half a second later: an executor that is killed as a job ends is replaced by one of the two, and not by the other. What
+    was deleted without a decision was on the node that was taken back.
     """
     found: dict[str, list[int]] = {}
     for number, what in DIFFERENCE.findall(run.said()):
