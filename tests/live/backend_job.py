@@ -209,6 +209,8 @@ def scaled(context: Any, api: Api) -> dict[str, Any]:
 
 
 def main() -> None:
+    # The JVM is started without a conf: that of the first context would be part of every later one.
+    SparkContext._ensure_initialized()
     api = Api()
     waits = {"name": "waits", "image": "none", "command": ["sleep", "100000"]}
     driver = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "driver"}, "spec": {"containers": [waits]}}
