@@ -24,7 +24,7 @@ _ID_MAX: Final = 1_000
 @click.command()
 @click.argument("recording")
 @click.option(
-    "--executor", metavar="ID", help="Tell the whole story of this executor (on YARN also by its container's id)."
+    "--executor", metavar="ID", help="The executor to explain, by its id (on YARN also by its container's id)."
 )
 @click.option(
     "--at", "at", metavar="TIME", help="Tell how things stood: milliseconds since 1970, an ISO time, or +SECONDS."
@@ -36,14 +36,14 @@ _ID_MAX: Final = 1_000
     metavar="CHOICE=MODULE:NAME",
     help="A policy of your own that the recording was made with.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a story.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a report.")
 def explain(recording: str, executor: str | None, at: str | None, policies: tuple[str, ...], as_json: bool) -> int:
-    """Tell the story of an executor, or of a moment, from a recording.
+    """Explain an executor, or a moment, from a recording.
 
     RECORDING is what podtide simulate --record wrote, compressed or not, cut or not; - for standard input. With --executor:
     when and why it was asked for, what held it back, every call and its outcome, every state of its pod, how and by
     which rule it went, and how long it waited in between. With --at: targets and pods at that moment, what was held by
-    which bound, calls under way, the last and the next decisions. Of an application on YARN the same is told of its
+    which bound, calls under way, the last and the next decisions. For an application on YARN it shows the same of its
     containers: why and where they were asked for, how they were given and matched, launched, and why they ended.
 
     \b

@@ -72,7 +72,7 @@ def template(**given: Any) -> int:
 @click.option("--namespace", metavar="NS", callback=namespace_of, help="The executors'. [default: the context's]")
 @click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster ($KUBECONFIG, the pod's own, ~/.kube).")
 @click.option("--context", "context_name", metavar="NAME", help="A context of the kubeconfig (the current one).")
-@click.option("--follow", is_flag=True, help="Look again and again, and say what changes, until told to end.")
+@click.option("--follow", is_flag=True, help="Repeat the check, and print what changes, until stopped.")
 @click.option(
     "--every",
     default="5s",
@@ -143,7 +143,7 @@ def check(**given: Any) -> int:
 @click.option("--metrics-port", type=click.IntRange(0, 65_535), metavar="PORT", help="Serve /metrics. 0: a free port.")
 @click.option("--metrics-address", default="127.0.0.1", show_default=True, metavar="ADDR", help="And where.")
 def clean(**given: Any) -> int:
-    """Remove the shuffle files of ended applications from this node, until told to end.
+    """Remove the shuffle files of ended applications from this node, until stopped.
 
     Spark's shuffle service never learns on Kubernetes that an application ended. This watches driver pods; when one has
     ended or is gone, the API server itself is asked, and the files go only if no pod of the application is alive. Where it
