@@ -82,6 +82,10 @@ def app_id_of(context: click.Context, option: click.Parameter, value: str) -> st
     "--fix", "fixes", multiple=True, metavar="NAME", help=f"A fix that Spark lacks: {', '.join(FIXES)}, or all."
 )
 @click.option(
+    "--policy", "policies", cls=ExpertOption, multiple=True, metavar="CHOICE=MODULE:NAME",
+    help="Decide with a function of your own: CHOICE is retire, split or size (docs/how-to/policies.md).",
+)  # fmt: skip
+@click.option(
     "--record", metavar="FILE", help="Record all that happens (.zst compresses); after a crash the same file continues."
 )
 @click.option("--overwrite", is_flag=True, help="Let --record replace a file.")

@@ -30,6 +30,7 @@ class RunOptions:
     driver_interval_ms: Millis
     shuffle_linger_ms: Millis | None
     fixes: tuple[str, ...]
+    policies: tuple[str, ...]
     record: str | None
     overwrite: bool
     delete_on_exit: bool

@@ -30,11 +30,12 @@ from podtide.domain.conf.redaction import Redaction, redaction_of
 from podtide.domain.conf.settings import NoticeLevel
 from podtide.domain.conf.spark_conf import layered
 from podtide.domain.protocol.allocation_policies import Policies
-from podtide.entrypoints.common.app_config import AppSettings, policies_with
+from podtide.entrypoints.common.app_config import AppSettings
 from podtide.entrypoints.common.app_loop import AppLoop, Stuck
 from podtide.entrypoints.common.conf_options import given_conf
 from podtide.entrypoints.common.output import ClusterRefused, Misused, refused_as
 from podtide.entrypoints.common.platform import kubernetes_only
+from podtide.entrypoints.common.policies import PolicyError, given_policies
 from podtide.entrypoints.live.assembly import LateAudience, LiveSystem, assemble, connected, taken_lease, target_source
 from podtide.entrypoints.live.audience import Audience, gather
 from podtide.entrypoints.live.config import NO_LIVE_YARN, awake, live_settings
@@ -53,7 +54,7 @@ def run_live(options: RunOptions) -> int:
     """Run until the end; returns the exit code. Raises a Refusal, before anything was begun or when the run failed."""
     try:
         with (
-            refused_as(Misused, RecordingError),
+            refused_as(Misused, RecordingError, PolicyError),
             refused_as(ClusterRefused, Stuck, prefix="the run makes no progress: "),
             ExitStack() as resources,
         ):
@@ -64,7 +65,7 @@ def run_live(options: RunOptions) -> int:
 
 def _run(options: RunOptions, resources: ExitStack) -> int:
     with refused_as(Misused, ValueError):
-        policies = policies_with(options.fixes)
+        policies = given_policies(options.fixes, options.policies)
     control = RunControl()
     system = _started(options, policies, control, resources)
     begun = begin(system, policies, resources)

@@ -10,15 +10,12 @@ imports one because the user asks for it.
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from podtide.adapters.recording.header import RecordingHeader, policy_words
-from podtide.adapters.text.safe import cause, escaped
+from podtide.adapters.text.safe import escaped
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.spark_conf import SparkConf, from_mapping, layered
 from podtide.domain.conf.spark_versions import parse_version
@@ -26,13 +23,10 @@ from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, Policies
 from podtide.domain.protocol.application import EngineConfig
 from podtide.entrypoints.common.app_config import FIXES, AppSettings, app_settings, policies_with
 from podtide.entrypoints.common.platform import on_yarn, side_name
+from podtide.entrypoints.common.policies import PolicyError, own_policies
 
 ORIGIN: Final = "recording"
-SPARK: Final = "spark"
 NONE: Final = "none"
-
-CHOICES: Final = ("retire", "split", "size")
-"""Policies that are functions and can be given by name."""
 
 
 class TermsError(Exception):
@@ -72,7 +66,10 @@ def terms_of(header: RecordingHeader, wishes: ReplayWishes) -> ReplayTerms:
     """The terms for a recording. Raises TermsError, UnknownPolicy, or SettingsError where the conf cannot be used."""
     version = parse_version(header.spark if wishes.spark_version is None else wishes.spark_version)
     conf = layered(from_mapping(dict(header.conf), ORIGIN, version), *wishes.overrides)
-    own, chosen = _own_policies(wishes.policies)
+    try:
+        own, chosen = own_policies(wishes.policies)
+    except PolicyError as problem:
+        raise TermsError(str(problem)) from None
     words = {**header.policies, **chosen}
     policies = _fixed(replace(header, policies=words).policies_used(own), wishes.fixes)
     recorded, yarn = on_yarn(header.spark_conf()), on_yarn(conf)
@@ -135,43 +132,6 @@ def _fixed(policies: Policies, fixes: tuple[str, ...]) -> Policies:
         delete_excess_running=policies.delete_excess_running or with_fixes.delete_excess_running,
         repair_pending=policies.repair_pending or with_fixes.repair_pending,
     )
-
-
-def _own_policies(given: Sequence[str]) -> tuple[dict[str, Callable[..., Any]], dict[str, str]]:
-    """Functions by name, and which is chosen for what. Raises TermsError."""
-    own: dict[str, Callable[..., Any]] = {}
-    chosen: dict[str, str] = {}
-    for pair in given:
-        choice, separator, word = pair.partition("=")
-        if not separator or choice not in CHOICES:
-            expected = f"CHOICE={SPARK} or CHOICE=MODULE:NAME, CHOICE one of {', '.join(CHOICES)}"
-            raise TermsError(f"--policy {escaped(pair)}: expected {expected}")
-        if word == SPARK:
-            chosen[choice] = getattr(SPARK_POLICIES, choice).__name__
-            continue
-        own[word] = _imported(pair, word)
-        chosen[choice] = word
-    return own, chosen
-
-
-def _imported(pair: str, word: str) -> Callable[..., Any]:
-    """A function of the user's own; modules of the folder where the command runs are found too. Raises TermsError."""
-    module, separator, name = word.partition(":")
-    if not (separator and module and name):
-        raise TermsError(f"--policy {escaped(pair)}: {escaped(word)} is no MODULE:NAME")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except Exception as problem:  # whatever somebody else's module raises while it is imported
-        raise TermsError(f"--policy {escaped(pair)}: {type(problem).__name__}: {cause(problem)}") from None
-    if not callable(found):
-        raise TermsError(f"--policy {escaped(pair)}: {escaped(word)} cannot be called")
-    function: Callable[..., Any] = found
-    return function
 
 
 def _shown(word: object) -> str:

@@ -49,8 +49,9 @@ from podtide.entrypoints.common.output import (
     silence,
     unreadable,
 )
+from podtide.entrypoints.common.policies import CHOICES
 from podtide.entrypoints.replay.outputs import DIFFERS, ReplayOptions, ReplayOutputs, Sink
-from podtide.entrypoints.replay.overrides import CHOICES, ReplayTerms, ReplayWishes, TermsError, terms_of
+from podtide.entrypoints.replay.overrides import ReplayTerms, ReplayWishes, TermsError, terms_of
 from podtide.entrypoints.replay.redecide import Redecision
 
 if TYPE_CHECKING:

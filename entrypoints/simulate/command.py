@@ -41,9 +41,10 @@ from podtide.domain.fakes.driver.script import Jobs, Targets, Workload
 from podtide.domain.fakes.kubernetes.description import KIND
 from podtide.domain.fakes.yarn import description as yarn_description
 from podtide.domain.fakes.yarn.description import YarnDescription, racks
-from podtide.entrypoints.common.app_config import FIXES, OF_PODS, AppSettings, app_settings, policies_with
+from podtide.entrypoints.common.app_config import FIXES, OF_PODS, AppSettings, app_settings
 from podtide.entrypoints.common.app_loop import Observer, Stuck
 from podtide.entrypoints.common.conf_options import given_conf
+from podtide.entrypoints.common.help_sections import ExpertOption, SectionedCommand
 from podtide.entrypoints.common.log_config import SettingsError
 from podtide.entrypoints.common.output import (
     Misused,
@@ -55,6 +56,7 @@ from podtide.entrypoints.common.output import (
     refused_as,
 )
 from podtide.entrypoints.common.platform import MASTER_KEY, YARN, of_no_side, on_yarn, side_name
+from podtide.entrypoints.common.policies import PolicyError, given_policies
 from podtide.entrypoints.common.types import YEARS, DurationType
 from podtide.entrypoints.simulate.driver_scripts import ScriptError, WorkloadScript
 from podtide.entrypoints.simulate.run import AnyDescription, Script, Setup, Simulation
@@ -70,7 +72,7 @@ TAIL_ROWS: Final = 10
 ASSUMED: Final = "assumed: a simulation"
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.option("--schedule", metavar="TIME:N,...", help="Targets over time, such as 0:10,60:50,300:0 (seconds).")
 @click.option(
     "--workload", metavar="FILE", help="Jobs and stages to run, or targets, as YAML (docs/reference/workload.md)."
@@ -86,6 +88,14 @@ ASSUMED: Final = "assumed: a simulation"
 )
 @click.option(
     "--fix", "fixes", multiple=True, metavar="NAME", help=f"A fix that Spark lacks: {', '.join(FIXES)}, or all."
+)
+@click.option(
+    "--policy",
+    "policies",
+    cls=ExpertOption,
+    multiple=True,
+    metavar="CHOICE=MODULE:NAME",
+    help="Decide with a function of your own: CHOICE is retire, split or size (docs/how-to/policies.md).",
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="The seed of all chance (the cluster file's, or 0).")
 @click.option(
@@ -107,6 +117,7 @@ def simulate(
     conf: tuple[str, ...],
     properties_file: str | None,
     fixes: tuple[str, ...],
+    policies: tuple[str, ...],
     seed: int | None,
     duration: Millis,
     as_json: bool,
@@ -131,11 +142,11 @@ def simulate(
     check_streams()
     with (
         refused_as(UnreadableInput, FileError, ScriptError),
-        refused_as(Misused, RecordingError, DecisionFileError, SettingsError),
+        refused_as(Misused, RecordingError, DecisionFileError, SettingsError, PolicyError),
         refused_as(Misused, Stuck, prefix="the simulation makes no progress: "),
         contextlib.ExitStack() as resources,
     ):
-        run = _Run(resources, seed, duration, fixes)
+        run = _Run(resources, seed, duration, fixes, policies)
         run.prepare(schedule, workload, cluster, given_conf(conf, properties_file).layers)
         run.observe(record, overwrite, spark_log)
         run.go()
@@ -188,13 +199,18 @@ class _Run:
     """One simulation, from its options to its report."""
 
     def __init__(
-        self, resources: contextlib.ExitStack, seed: int | None, until: Millis, fixes: tuple[str, ...]
+        self,
+        resources: contextlib.ExitStack,
+        seed: int | None,
+        until: Millis,
+        fixes: tuple[str, ...],
+        policies: tuple[str, ...],
     ) -> None:
         self.resources = resources
         self.given_seed = seed
         self.until = until
         with refused_as(Misused, ValueError):
-            self.policies = policies_with(fixes)
+            self.policies = given_policies(fixes, policies)
         self.all_fixes = "all" in fixes
         self.fixes = sorted(FIXES if "all" in fixes else set(fixes))
         self.notes: list[str] = []
