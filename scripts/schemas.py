@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
+from podtide.adapters.fleet.summary import FleetDocument
 from podtide.adapters.text.documents import schema_name
 from podtide.adapters.views.comparison.document import ComparisonDocument
+from podtide.adapters.views.conf import ConfDocument
 from podtide.adapters.views.whatif import model
-from podtide.adapters.views.whatif.diff_document import DiffDocument
+from podtide.adapters.views.whatif.diff_document import ComparedRow, DiffDocument, DiffRow
+from podtide.entrypoints.live.stop_command import StopDocument
+from podtide.entrypoints.watch.command import WatchDocument
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "schema"
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -28,8 +33,12 @@ def schemas() -> dict[str, str]:
     """The text of each generated file, by its name."""
     return {
         "whatif.json": _text(_schema(model.Document, ("whatif", "tune"), model.TUNE_KEYS)),
-        "diff.json": _text(_schema(DiffDocument, ("diff",), ())),
+        "diff.json": _text(_schema(DiffDocument, ("diff",), (), {DiffRow: ComparedRow})),
         "compare.json": _text(_schema(ComparisonDocument, ("compare",), ())),
+        "conf.json": _text(_schema(ConfDocument, ("conf",), ())),
+        "fleet.json": _text(_schema(FleetDocument, ("fleet",), ("out", "podtide", "duplicates", "reused"))),
+        "stop.json": _text(_schema(StopDocument, ("stop",), ())),
+        "watch.json": _text(_schema(WatchDocument, ("watch",), ())),
     }
 
 
@@ -39,10 +48,21 @@ def main() -> None:
         (FOLDER / name).write_text(text, encoding="utf-8")
 
 
-def _schema(kind: type, commands: Sequence[str], optional: Collection[str]) -> dict[str, Any]:
-    """The schema of a record that ``commands`` print. ``optional``: keys that the whole document may leave out."""
+def _schema(
+    kind: type, commands: Sequence[str], optional: Collection[str], more: Mapping[type, type] = MappingProxyType({})
+) -> dict[str, Any]:
+    """The schema of a record that ``commands`` print. ``optional``: keys that the whole document may leave out; ``more``: of
+    a kind, the one that may stand in its place in a list."""
     title = f"The document of {' and '.join(f'podtide {one} --json' for one in commands)}, version 1"
-    made = msgspec.json.schema(kind)
+    template = "#/$defs/{name}"
+    (whole, *_), records = msgspec.json.schema_components((kind, *more.values()), ref_template=template)
+    made = {**whole, "$defs": records}
+    for usual, other in more.items():
+        either = [{"$ref": template.format(name=one.__name__)} for one in (usual, other)]
+        for record in records.values():
+            for field in record.get("properties", {}).values():
+                if field.get("items") == either[0]:
+                    field["items"] = {"anyOf": either}
     for record in made["$defs"].values():
         if "properties" not in record:  # a list of words
             continue

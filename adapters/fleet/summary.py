@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any, Final, Self
+from typing import Any, Final, NotRequired, Self, TypedDict
 
 from podtide.adapters.fleet.memory import MemoryTotals
 from podtide.adapters.fleet.rows import FleetRow, RowStatus
@@ -49,6 +49,51 @@ TOTALS: Final = (
 _NUMBERS: Final = re.compile(r"[+−-]?\d[\d.,:]*")
 
 
+class FleetActionEntry(TypedDict):
+    """What to do for an application. ``saving_least``: what nine of ten real runs save at least; in the currency, or
+    core-hours."""
+
+    application: str
+    setting: str
+    conf: dict[str, str | None]
+    static: int | None
+    runs: int
+    of_runs: int
+    saving: float
+    saving_least: float
+
+
+class ReasonEntry(TypedDict):
+    """Why logs have no answer."""
+
+    status: str
+    reason: str
+    logs: int
+
+
+class FleetDocument(TypedDict):
+    """The summary of a fleet. ``logs``: by status; ``totals``, ``ledger``, ``waiting``: sums over the logs with an answer.
+    The last four keys are the run's own: the table, the version, logs found twice, rows of an earlier run."""
+
+    schema: str
+    logs: dict[str, int]
+    currency: str | None
+    notes: list[str]
+    totals: dict[str, float]
+    ledger: dict[str, float]
+    waiting: dict[str, float]
+    memory: dict[str, Any]
+    applications: list[dict[str, Any]]
+    actions: list[FleetActionEntry]
+    settings: list[dict[str, Any]]
+    reasons: list[ReasonEntry]
+    took_s: float
+    out: NotRequired[str]
+    podtide: NotRequired[str]
+    duplicates: NotRequired[int]
+    reused: NotRequired[int]
+
+
 class FleetSummary:
     """See the module. A context manager. With ``prices`` savings are given in money."""
 
@@ -85,14 +130,14 @@ class FleetSummary:
             self.waiting[limit] = self.waiting.get(limit, 0.0) + waited
         self.runs.add(row)
 
-    def reasons(self, most: int = REASONS) -> list[dict[str, Any]]:
+    def reasons(self, most: int = REASONS) -> list[ReasonEntry]:
         """Why rows are not ok, the commonest first."""
         counted = sorted(self._reasons.items(), key=lambda one: (-one[1][1], one[0][0].value, one[0][1]))
         return [
             {"status": status.value, "reason": shown, "logs": count} for (status, _), (shown, count) in counted[:most]
         ]
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> FleetDocument:
         """The summary as ``--json`` prints it."""
         totals = {name: round(total, 3) for name, total in self.totals.items() if self.priced or "cost" not in name}
         return {
@@ -122,7 +167,7 @@ class FleetSummary:
         self.close()
 
     @staticmethod
-    def _action(one: FleetAction) -> dict[str, Any]:
+    def _action(one: FleetAction) -> FleetActionEntry:
         return {
             "application": one.name, "setting": one.best, "conf": dict(one.conf), "static": one.static, "runs": one.runs,
             "of_runs": one.of_runs, "saving": round(one.saving, 6), "saving_least": round(one.least, 6),

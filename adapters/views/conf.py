@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NotRequired, TypedDict
 
 from podtide.adapters.text.documents import schema_name
 from podtide.adapters.text.format import count, lasting
@@ -51,19 +51,62 @@ class Report:
     readable: bool = True
 
 
-def document(report: Report) -> dict[str, Any]:
+class ConfVersion(TypedDict):
+    """Of which Spark: as it was given, whose defaults fill the conf, and whose behaviour is checked."""
+
+    version: str | None
+    defaults: str
+    behaviour: str
+
+
+class ConfSetting(TypedDict):
+    """A setting that is in force. ``origin``: where it comes from."""
+
+    value: str | None
+    origin: str
+    type: NotRequired[str]
+    meaning: NotRequired[str]
+
+
+class ConfRemark(TypedDict):
+    """What is to be known. ``by``: who says so, spark or podtide."""
+
+    level: str
+    text: str
+    by: str
+
+
+class ConfFault(TypedDict):
+    """What cannot be used. ``raised``: what Spark throws."""
+
+    key: str
+    value: str
+    origin: str
+    expected: str
+    raised: NotRequired[str]
+
+
+class ConfDocument(TypedDict):
+    """A configuration that was checked. ``unlisted``: settings that are not in ``conf``."""
+
+    schema: str
+    spark: ConfVersion
+    dynamic_allocation: dict[str, Any]
+    yarn: NotRequired[dict[str, Any]]
+    conf: dict[str, ConfSetting]
+    unlisted: int
+    notices: list[ConfRemark]
+    errors: list[ConfFault]
+
+
+def document(report: Report) -> ConfDocument:
     """The report as one JSON object."""
     version = report.conf.version
-    return {
+    made: ConfDocument = {
         "schema": schema_name("conf"),
         "spark": {"version": version.text, "defaults": version.name, "behaviour": "4.3.0"},
         "dynamic_allocation": _amounts_to(report.settings),
-        **({} if report.yarn is None else {"yarn": _amounts_on_yarn(report.yarn)}),
-        "conf": {
-            entry.key: {"value": entry.value, "origin": entry.origin}
-            | ({"type": entry.row.type.name, "meaning": entry.row.meaning} if entry.row else {})
-            for entry in report.entries
-        },
+        "conf": {entry.key: _setting(entry) for entry in report.entries},
         "unlisted": report.unlisted,
         "notices": [
             {"level": notice.level.value, "text": notice.text, "by": "spark" if notice.spark else "podtide"}
@@ -71,11 +114,20 @@ def document(report: Report) -> dict[str, Any]:
         ],
         "errors": [_error_document(error, report.redaction) for error in report.errors],
     }
+    if report.yarn is not None:
+        made["yarn"] = _amounts_on_yarn(report.yarn)
+    return made
 
 
-def _error_document(error: ConfError, redaction: Redaction) -> dict[str, Any]:
+def _setting(entry: ConfEntry) -> ConfSetting:
+    if entry.row is None:
+        return {"value": entry.value, "origin": entry.origin}
+    return {"value": entry.value, "origin": entry.origin, "type": entry.row.type.name, "meaning": entry.row.meaning}
+
+
+def _error_document(error: ConfError, redaction: Redaction) -> ConfFault:
     value = redaction.shown(error.key, error.value)
-    plain = {"key": error.key, "value": value, "origin": error.origin, "expected": error.expected}
+    plain: ConfFault = {"key": error.key, "value": value, "origin": error.origin, "expected": error.expected}
     # Spark's message repeats the value, references replaced.
     if error.raised is not None and value == error.value and "${" not in value:
         plain["raised"] = str(error.raised)

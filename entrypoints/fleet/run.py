@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol, Self, TypeAlias
+from typing import Final, Protocol, Self, TypeAlias
 
 import msgspec
 
@@ -28,7 +28,7 @@ from podtide.adapters.fleet.discovery import Finder, FoundLog
 from podtide.adapters.fleet.journal import Journal, Log, digest, key_of
 from podtide.adapters.fleet.progress import FleetProgress
 from podtide.adapters.fleet.rows import FleetRow, RowStatus, row_of, shown_place
-from podtide.adapters.fleet.summary import FleetSummary
+from podtide.adapters.fleet.summary import FleetDocument, FleetSummary
 from podtide.adapters.fleet.table import open_table
 from podtide.adapters.process_pool import Ended, Work
 from podtide.entrypoints.fleet.work import Assess, FleetOptions, answer, failed, request
@@ -89,7 +89,7 @@ def survey(
     progress: FleetProgress,
     tally: SurveyTally,
     assess: Assess,
-) -> dict[str, Any] | None:
+) -> FleetDocument | None:
     """Run over a fleet and write its table; the summary as a document, None (and no table) where no log was found.
 
     ``find``: enters what was given, as (number of the argument, log). ``assess`` is found by name in its module by every
@@ -144,7 +144,7 @@ def _row(log: Log, reply: bytes | Ended) -> FleetRow:
     return msgspec.structs.replace(row, log=shown_place(log.found.place), podtide=__version__)
 
 
-def _written(terms: SurveyTerms, journal: Journal, options: FleetOptions, tally: SurveyTally) -> dict[str, Any]:
+def _written(terms: SurveyTerms, journal: Journal, options: FleetOptions, tally: SurveyTally) -> FleetDocument:
     """Write the table in its order, and the report, and sum them up; then the journal goes. Raises DecisionFileError."""
     with FleetSummary(options.prices) as summary:
         with open_table(terms.out) as table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import click
 
@@ -181,7 +181,30 @@ def report(app_id: str, namespace: str, lefts: Sequence[Left], *, dry_run: bool)
     return lines
 
 
-def document(app_id: str, namespace: str, lefts: Sequence[Left], *, dry_run: bool) -> dict[str, Any]:
+class StoppedKind(TypedDict):
+    """What was found of a kind of object, and what is left. ``names``: some of those; ``refusal``: the API server's."""
+
+    kind: str
+    found: int
+    deleted: int
+    left: int
+    terminating: int
+    names: list[str]
+    refusal: str | None
+
+
+class StopDocument(TypedDict):
+    """What became of an application's objects. ``clean``: nothing is left."""
+
+    schema: str
+    app_id: str
+    namespace: str
+    dry_run: bool
+    clean: bool
+    kinds: list[StoppedKind]
+
+
+def document(app_id: str, namespace: str, lefts: Sequence[Left], *, dry_run: bool) -> StopDocument:
     """The same for machines."""
     return {
         "schema": schema_name("stop"),

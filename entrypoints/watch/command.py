@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import click
 import msgspec
@@ -246,6 +246,23 @@ def _last_event(history: RunHistory) -> int:
     return last[0].id if last else 0
 
 
+class WatchDocument(TypedDict):
+    """A pass: logs found, still being written, taken up, known, broken, skipped; what the runs showed; the history."""
+
+    schema: str
+    found: int
+    in_progress: int
+    taken: int
+    known: int
+    broken: int
+    skipped: int
+    regressions: int
+    stalled: int
+    problems: list[str]
+    runs: int
+    applications: int
+
+
 def _report(request: WatchRequest, history: RunHistory, tally: PassTally, last: int) -> None:
     """What a pass came to, where there is something to say."""
     for problem in tally.problems:
@@ -255,14 +272,13 @@ def _report(request: WatchRequest, history: RunHistory, tally: PassTally, last: 
     totals = history.totals()
     with printed():
         if request.as_json:
-            print_object(
-                {
-                    "schema": schema_name("watch"), "found": tally.found, "in_progress": tally.writing, "taken": tally.taken,
-                    "known": tally.known, "broken": tally.broken, "skipped": tally.skipped,
-                    "regressions": tally.regressions, "stalled": tally.stalled, "problems": tally.problems,
-                    "runs": totals.runs, "applications": totals.applications,
-                }
-            )  # fmt: skip
+            made: WatchDocument = {
+                "schema": schema_name("watch"), "found": tally.found, "in_progress": tally.writing, "taken": tally.taken,
+                "known": tally.known, "broken": tally.broken, "skipped": tally.skipped,
+                "regressions": tally.regressions, "stalled": tally.stalled, "problems": tally.problems,
+                "runs": totals.runs, "applications": totals.applications,
+            }  # fmt: skip
+            print_object(made)
             return
         alarms = [one for one in history.events(ALARMS, tally.regressions + tally.stalled) if one.id > last]
         for event in reversed(alarms):

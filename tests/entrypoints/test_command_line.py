@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -13,6 +16,7 @@ from click.testing import CliRunner
 from podtide.entrypoints.cli import COMMANDS, GROUPS, podtide
 from podtide.entrypoints.common.old_names import OLD_NAMES
 from tests.support.project import PROJECT
+from tests.support.schemas import validate
 
 DEMO_LOG = next((PROJECT / "demo").glob("eventlog_v2_*"))
 
@@ -123,3 +127,42 @@ def test_the_shell_is_answered_with_commands_and_options(tmp_path: Path) -> None
 
     assert completed("podtide whatif --rec", 2) == ["--recorded-conf", "--recorded-properties-file"]
     assert completed("podtide s", 1) == ["serve", "simulate", "stop", "shuffle-service", "stage"]
+
+
+ENVELOPES = {
+    "replay": ("replay", DEMO_LOG, "--json"),
+    "whatif": ("whatif", DEMO_LOG, "--static", "2", "--seeds", "1", "--json"),
+    "tune": ("tune", DEMO_LOG, "--budget", "2", "--seeds", "1", "--jobs", "1", "--json"),
+    "diff": ("diff", DEMO_LOG, "--candidate", "static=2", "--seeds", "1", "--jobs", "1", "--json"),
+    "compare": ("compare", DEMO_LOG, DEMO_LOG, "--json"),
+    "fleet": ("fleet", DEMO_LOG, "--out", "t.csv", "--static", "2", "--jobs", "1", "--json"),
+    "watch": ("watch", DEMO_LOG, "--once", "--history", "h.db", "--jobs", "1", "--json"),
+    "conf": ("conf", "--conf", "spark.executor.cores=4", "--json"),
+    "simulate": ("simulate", "--schedule", "0:2", "--duration", "20s", "--json"),
+}
+SCHEMAS = {"tune": "whatif", "simulate": "simulation"}
+"""Schemas that go by another name than their command."""
+
+
+@pytest.mark.parametrize("name", ENVELOPES)
+def test_every_document_names_its_schema_and_is_as_it_says(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = asked(*ENVELOPES[name])
+    assert code == 0, err
+    document = json.loads(out)
+    assert next(iter(document.items())) == ("schema", f"podtide/{name}/1")
+    validate(document, SCHEMAS.get(name, name))
+    for words in ("ledger", "waiting", "by_cause", "calls", "cluster_tally"):
+        assert all(re.fullmatch("[a-z0-9_]+", key) for key in found(document, words))
+
+
+def found(document: object, name: str) -> Iterator[str]:
+    """The keys of every object of this name in a document."""
+    if isinstance(document, list):
+        for one in document:
+            yield from found(one, name)
+    elif isinstance(document, dict):
+        for key, one in document.items():
+            yield from one if key == name and isinstance(one, dict) else found(one, name)

@@ -11,7 +11,7 @@ import pytest
 from podtide.adapters.fleet.page import ACTIONS, MEMORY, SPENT, FleetPage, render
 from podtide.adapters.fleet.rows import FleetRow, RowStatus
 from podtide.adapters.fleet.runs import FREE, UNUSED
-from podtide.adapters.fleet.summary import FleetSummary
+from podtide.adapters.fleet.summary import FleetDocument, FleetSummary
 from podtide.adapters.views.report.page import SIZE_MAX
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.whatif.prices import Prices
@@ -33,7 +33,7 @@ def row(
     )  # fmt: skip
 
 
-def summed(*rows: FleetRow) -> tuple[FleetSummary, dict[str, Any]]:
+def summed(*rows: FleetRow) -> tuple[FleetSummary, FleetDocument]:
     summary = FleetSummary(Prices(core_hour=1.0, currency="EUR"))
     for one in rows:
         summary.add(one)
