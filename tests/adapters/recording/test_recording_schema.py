@@ -77,7 +77,7 @@ def test_the_schema_names_every_stimulus_and_field() -> None:
 
 
 def test_the_example_in_the_documentation_is_a_recording() -> None:
-    text = (FOLDER.parent / "formats.md").read_text()
+    text = (FOLDER.parent / "reference" / "formats.md").read_text()
     example = text.partition("### Pods as what changed")[2].split("```\n")[1]
     for line in example.splitlines():
         VALIDATOR.validate(json.loads(line))
