@@ -144,8 +144,9 @@ def test_the_shuffle_service_and_its_cleaner_see_the_same_folder_at_the_path_of_
     service, cleaner = pod["containers"]
     assert f"--root={root}" in cleaner["args"]
     conf = parse_properties(objects["ConfigMap"]["data"]["spark-defaults.conf"], "conf").unwrap().conf.settings
-    assert application_id(conf["spark.local.dir"].value.removeprefix(f"{root}/")) is None, "the cleaner leaves it alone"
-    assert conf["spark.local.dir"].value.startswith(f"{root}/")
+    database, *roots = conf["spark.local.dir"].value.split(",")
+    assert application_id(database.removeprefix(f"{root}/")) is None, "the cleaner leaves it alone"
+    assert roots == [root], "the service refuses directories below none of its own"
     ports = {port["name"]: port["containerPort"] for port in service["ports"]}
     assert str(ports["shuffle"]) == conf["spark.shuffle.service.port"].value == "7337"
     assert service["readinessProbe"]["tcpSocket"]["port"] == "shuffle"
