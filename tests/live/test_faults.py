@@ -151,7 +151,7 @@ STRESS = {
     - {status: 500, probability: 0.3, verbs: [create], resources: [pods]}
     - {status: 500, probability: 0.2, verbs: [list], resources: [pods]}
 """,
-    "unavailable": "faults: [{status: 503, probability: 0.05, resources: [pods]}]",
+    "unavailable": "faults: [{status: 503, probability: 0.02, resources: [pods]}]",
     "lost answers": "faults: [{lost: answer, probability: 0.4, verbs: [create, delete], resources: [pods]}]",
     "cut": "faults: [{lost: request, probability: 0.3, resources: [pods, leases]}]",
     "slow": "latency: {median: 100ms, p90: 1s}",
