@@ -20,16 +20,19 @@ from podtide.adapters.http_server.settings import NotServed
 from podtide.adapters.kubelet.hollow import HollowConfig, hollow_kubelet
 from podtide.adapters.kubelet.kubelet import KubeletConfig, process_kubelet
 from podtide.adapters.kubelet.pod_logs import PodLogs
-from podtide.adapters.kubelet.shuffle_service import NoShuffleService, shuffle_service
+from podtide.adapters.kubelet.shuffle_service import LOCAL, NoShuffleService, shuffle_service
 from podtide.adapters.kubelet.spark_process import NoSpark, local_spark
 from podtide.adapters.kubernetes.api import ConnectionRefused, connect
 from podtide.adapters.recording.cluster_record import ClusterRecord
+from podtide.adapters.shuffle_service.cleaning import DirectoryCleaner
+from podtide.adapters.shuffle_service.directories import ApplicationDirectories
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.live.cluster_frame import ClusterFrame, ClusterPicture
 from podtide.adapters.views.live.terminal import TerminalView
 from podtide.domain.api_faults.checks import hollow_problems, process_problems
 from podtide.domain.fakes.kubernetes.description import KIND, Description
 from podtide.domain.fakes.kubernetes.real_pods import of_processes, uniform
+from podtide.domain.shuffle_service.applications import CleanerConfig
 from podtide.entrypoints.cluster.embedded import EmbeddedCluster, Kubelets, embedded
 from podtide.entrypoints.cluster.program import CannotStart, run_program
 from podtide.entrypoints.cluster.spark_conf_dir import (
@@ -44,6 +47,9 @@ from podtide.entrypoints.cluster.tally import ClusterTally
 from podtide.entrypoints.common.output import ClusterRefused, Misused, UnreadableInput, refused_as
 
 LOOK_S: Final = 0.5
+SHUFFLE: Final = "shuffle-service"
+CLEANED_MS: Final = 5_000
+"""How long shuffle files outlive the driver's pod, and how often they are looked for."""
 
 PROCESSES: Final = (1, 4)
 HOLLOW: Final = (10, 100)
@@ -90,7 +96,8 @@ def run_cluster(options: ClusterOptions) -> int:
         served: Mapping[str, str] = {}
         if options.shuffle_service:
             spark = local_spark(options.command, os.environ)
-            served = end.enter_context(shuffle_service(spark, cluster.folder / "shuffle-service"))
+            served = end.enter_context(shuffle_service(spark, cluster.folder / SHUFFLE))
+            end.enter_context(_cleaned(cluster))
         conf_dir = _conf_dir(cluster, served)
         if not options.command:
             _say_what_to_paste(cluster, conf_dir, sys.stdout)
@@ -106,6 +113,22 @@ def run_cluster(options: ClusterOptions) -> int:
 
 def _view(cluster: EmbeddedCluster, tally: ClusterTally) -> TerminalView[ClusterPicture]:
     return TerminalView(ClusterStory(cluster, tally), ClusterFrame, sys.stdout, alternate=False)
+
+
+@contextmanager
+def _cleaned(cluster: EmbeddedCluster) -> Iterator[None]:
+    """Shuffle files go with their applications for the time of the block."""
+    config = CleanerConfig(frozenset({cluster.namespace}), scan_ms=CLEANED_MS, ended_ms=CLEANED_MS)
+    directories = ApplicationDirectories([cluster.folder / SHUFFLE / LOCAL])
+    with closing(connect(str(cluster.kubeconfig))) as api:
+        cleaner = DirectoryCleaner(api, directories, config, SystemClock(), lambda _: None)
+        thread = threading.Thread(target=cleaner.run, name="podtide-cleaner", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            cleaner.end()
+            thread.join()
 
 
 @contextmanager

@@ -29,6 +29,35 @@ with open(sys.argv[1], "w") as answer:
     answer.write(str(total))
 session.stop()
 """
+ROOT_KEY = "spark.kubernetes.executor.volumes.hostPath.spark-local-dir-node.options.path"
+SHUFFLED = f"""
+import json, os, sys
+from pyspark.sql import SparkSession
+
+context = SparkSession.builder.getOrCreate().sparkContext
+root = context.getConf().get("{ROOT_KEY}")
+pairs = context.parallelize(range(1000), 4).map(lambda number: (number % 3, number))
+sums = sorted(pairs.reduceByKey(lambda one, other: one + other, 2).collect())
+app = context.applicationId
+blocks = sorted({{app + path[len(app) :].partition("-")[0] for path in
+                 (os.path.relpath(one, root) for one, _, files in os.walk(root) if any("shuffle_" in f for f in files))}})
+with open(sys.argv[1], "w") as out:
+    json.dump({{"sums": sums, "app": app, "folders": sorted(os.listdir(root)), "blocks": blocks}}, out)
+context.stop()
+"""
+LOOKED = f"""
+import json, os, subprocess, sys, time
+
+conf = open(os.environ["SPARK_CONF_DIR"] + "/spark-defaults.conf").read().splitlines()
+(root,) = [line.split()[1] for line in conf if line.startswith("{ROOT_KEY} ")]
+memory = ["--conf", "spark.executor.memory=512m", "--conf", "spark.driver.memory=512m"]
+command = ["spark-submit", "--deploy-mode", "cluster", *memory, "--conf", "spark.executor.instances=1"]
+subprocess.run([*command, "local://" + sys.argv[1], sys.argv[2]], check=True)
+end = time.monotonic() + 60
+while os.listdir(root) != [".service"] and time.monotonic() < end:
+    time.sleep(0.1)
+print(json.dumps(os.listdir(root)))
+"""
 SHUFFLE = Path(__file__).with_name("shuffle_job.py")
 SUMS = [[rest, sum(range(rest, 1000, 3))] for rest in range(3)]
 SUMMARY = re.compile(r"podtide cluster: (\d+) pods \((.*); 2 at once\), (\d+) API calls.*, ([0-9.,]+) executor-seconds")
@@ -59,7 +88,7 @@ def test_a_program_with_dynamic_allocation(tmp_path: Path, release: str) -> None
 
 
 @pytest.mark.parametrize(("options", "mapped"), [(["--shuffle-service"], 1_000), ([], 2_000)])
-def test_shuffle_files_outlive_their_executors(tmp_path: Path, options: list[str], mapped: int) -> None:
+def test_s1_s2_shuffle_files_outlive_their_executors(tmp_path: Path, options: list[str], mapped: int) -> None:
     """With the service no map task runs again when all executors have gone; without it all of them do."""
     python = spark_python()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
@@ -72,6 +101,26 @@ def test_shuffle_files_outlive_their_executors(tmp_path: Path, options: list[str
     assert json.loads(ran.stdout.splitlines()[-1]) == {"idle": 0, "jobs": [SUMS, SUMS], "mapped": mapped}
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("podtide-")]
     assert [line for line in _processes() if str(tmp_path) in line] == []
+
+
+def test_s11_shuffle_files_go_with_their_application(tmp_path: Path) -> None:
+    """In cluster mode, where the driver has a pod: while it runs, a directory names the application; then it goes."""
+    python = spark_python()
+    answer, job, look = tmp_path / "answer", tmp_path / "job.py", tmp_path / "look.py"
+    job.write_text(SHUFFLED)
+    look.write_text(LOOKED)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    environment |= {"PYTHONPATH": f"{PROJECT}/.typing", "TMPDIR": str(tmp_path)}
+    environment["PATH"] = f"{Path(python).parent}:{environment['PATH']}"
+    program = ["env", "-u", "PYTHONPATH", python, str(look), str(job), str(answer)]
+    command = [sys.executable, "-m", "podtide", "cluster", "--shuffle-service", "--", *program]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    told = json.loads(answer.read_text())
+    assert told["sums"] == SUMS
+    assert [name for name in told["folders"] if name != ".service"] == [told["app"]]
+    assert told["blocks"] == [f"{told['app']}/blockmgr"], "where executors keep their blocks, and what they register"
+    assert json.loads(ran.stdout.splitlines()[-1]) == [".service"]
 
 
 def test_a_program_in_cluster_mode(tmp_path: Path) -> None:
