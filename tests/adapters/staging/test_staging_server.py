@@ -90,7 +90,8 @@ def test_r1_driver_and_executors_have_what_was_pushed(server: Stage, tmp_path: P
     bundle, made = server.push(*written(tmp_path / "in", PAIR))
     for pod_folder in ("driver", "executor"):
         assert server.fetch(bundle, made, tmp_path / pod_folder) == PAIR
-    assert server.files() == [f"bundles/{bundle.id}.json", f"bundles/{bundle.id}.tgz"]
+    # The note that a pod has fetched it is written beside its entry after the answer.
+    until(lambda: server.files() == [f"bundles/{bundle.id}.json", f"bundles/{bundle.id}.tgz"])
     for path in (server.folder, *server.folder.rglob("*")):
         assert path.stat().st_mode & 0o077 == 0, path
     entry = (server.folder / "bundles" / f"{bundle.id}.json").read_text()
