@@ -251,7 +251,8 @@ def test_volumes_that_cannot_be_made_fail_the_pod(tmp_path: Path, volume: dict[s
 
 def test_memory_is_each_containers_own(tmp_path: Path) -> None:
     """What one container may have is not taken from another: the one above its limit is killed and begun again."""
-    script = "[ -e /data/twice ] || { : >/data/twice; x=$(head -c 99999999 /dev/zero | tr '\\0' x); }; sleep 600"
+    script = "[ -e /data/twice ] || { : >/data/twice; x=$(head -c 99999999 /dev/zero | tr '\\0' x); }; sleep 600; true"
+    # A last command would take the shell's place, and what it holds would be gone before it is looked at.
     with played(tmp_path, SPARK) as play:
         fat = play.shell("fat", script, resources={"limits": {"memory": "64Mi"}}, volumeMounts=[MOUNT])
         lean = play.shell("lean", "sleep 600", resources={"limits": {"memory": "64Mi"}})
