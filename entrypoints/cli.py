@@ -19,6 +19,7 @@ from typing import Final, NoReturn
 import click
 
 from podtide import __version__
+from podtide.entrypoints.common.interruption import SIGNALS
 from podtide.entrypoints.common.old_names import COMPLETION, renamed
 
 GROUPS: Final = {
@@ -90,6 +91,7 @@ class _Signals:
         self._over = False  # nobody is left to be interrupted
 
     def __enter__(self) -> _Signals:
+        SIGNALS.clear()
         self._restored = contextlib.ExitStack()
         restore = self._restored.callback
         with contextlib.suppress(ValueError):  # only the main thread may
@@ -108,6 +110,7 @@ class _Signals:
 
     def _raise(self, number: int, _frame: FrameType | None) -> None:
         self.number = self.number or number
+        SIGNALS.append(number)
         if not self._over:
             raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
 

@@ -24,6 +24,7 @@ from podtide.adapters.recording.records.decision_file import STDOUT, DecisionFil
 from podtide.adapters.recording.records.jsonl import RecordSpool
 from podtide.adapters.text.documents import with_plain_keys
 from podtide.adapters.text.safe import cause, display, escaped
+from podtide.entrypoints.common.interruption import check_wanted
 
 ERRORS_SHOWN: Final = 20
 ERROR_CHARS_MAX: Final = 2_000
@@ -73,6 +74,7 @@ class ModelRefused(Refusal):
 @contextlib.contextmanager
 def printed() -> Iterator[None]:
     """Standard output that refuses (a full disk) ends the run; one that nobody reads (``| head``) is no fault."""
+    check_wanted()
     try:
         yield
     except BrokenPipeError:

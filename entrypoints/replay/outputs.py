@@ -17,6 +17,7 @@ from podtide.adapters.recording.records.expectation import Expectation
 from podtide.adapters.recording.records.jsonl import RecordSpool
 from podtide.adapters.views.sparklog.log import Pattern, SparkLog
 from podtide.adapters.views.sparklog.templates import Level
+from podtide.entrypoints.common.interruption import check_wanted
 from podtide.entrypoints.common.output import check_replaceable, misused, print_document, unreadable
 
 DIFFERS: Final = 1
@@ -112,6 +113,7 @@ class ReplayOutputs:
 
     def commit(self) -> None:
         """Let the files take their places. Raises Misused."""
+        check_wanted()
         for writer in self._writers:
             with misused():
                 writer.commit()
