@@ -10,35 +10,23 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final
 
+from podtide.adapters.kubelet.led_pods import Document, NamespaceCalls
 from podtide.adapters.kubelet.pod_facts import CannotRun
 from podtide.adapters.kubelet.sources import CLAIMS
-from podtide.adapters.kubernetes.api import JSON, MERGE_PATCH, ApiAnswer
 
 VOLUMES: Final = "persistentvolumes"
 ALONE: Final = "ReadWriteOncePod"
-Document: TypeAlias = Mapping[str, Any]
-
-
-class ClaimCalls(Protocol):
-    """A call, repeated until there is an answer; None if everything ends."""
-
-    def __call__(
-        self, verb: str, resource: str, path: str, body: Document | None = None, content: str = JSON
-    ) -> ApiAnswer | None:
-        """Make it."""
-        ...
 
 
 class ClaimFolders:
     """The claims of a namespace that pods use or used. Thread-safe."""
 
-    def __init__(self, call: ClaimCalls, namespace: str, folder: Path) -> None:
-        self._call = call
-        self._path = f"/api/v1/namespaces/{namespace}/{CLAIMS}"
+    def __init__(self, calls: NamespaceCalls, folder: Path) -> None:
+        self._call = calls.call
+        self._path = f"{calls.path}/{CLAIMS}"
         self._folder = folder
         self._lock = threading.Lock()
         self._own: dict[str, Path] = {}
@@ -123,13 +111,13 @@ class ClaimFolders:
             }
             self._call("create", VOLUMES, f"/api/v1/{VOLUMES}", volume)
         else:
-            self._call("patch", VOLUMES, f"/api/v1/{VOLUMES}/{name}", {"spec": {"claimRef": ref}}, MERGE_PATCH)
+            self._call("patch", VOLUMES, f"/api/v1/{VOLUMES}/{name}", {"spec": {"claimRef": ref}})
         path = f"{self._path}/{metadata['name']}"
         bound = {"phase": "Bound", "accessModes": spec["accessModes"], "capacity": capacity}
-        self._call("patch", VOLUMES, f"/api/v1/{VOLUMES}/{name}/status", {"status": {"phase": "Bound"}}, MERGE_PATCH)
+        self._call("patch", VOLUMES, f"/api/v1/{VOLUMES}/{name}/status", {"status": {"phase": "Bound"}})
         if given is None:
-            self._call("patch", CLAIMS, path, {"spec": {"volumeName": name}}, MERGE_PATCH)
-        self._call("patch", CLAIMS, f"{path}/status", {"status": bound}, MERGE_PATCH)
+            self._call("patch", CLAIMS, path, {"spec": {"volumeName": name}})
+        self._call("patch", CLAIMS, f"{path}/status", {"status": bound})
 
 
 def _volume_name(claim_uid: str) -> str:

@@ -8,21 +8,20 @@ or a 5xx is asked again until the end.
 
 from __future__ import annotations
 
-import json
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 from zlib import crc32
 
 from podtide.adapters.clock import Clock, SystemClock
-from podtide.adapters.kubelet.led_pods import NodeCall, closing_call, grace_left_s, node_calls, seen_pod
+from podtide.adapters.kubelet.led_pods import NamespaceCalls, grace_left_s, seen_pod
 from podtide.adapters.kubelet.pod_status import now_text
-from podtide.adapters.kubelet.pod_watch import AGAIN_S, Pod, PodWatch
-from podtide.adapters.kubernetes.api import JSON, MERGE_PATCH, ApiClient, Unreachable
+from podtide.adapters.kubelet.pod_watch import Pod, PodWatch
+from podtide.adapters.kubernetes.api import ApiClient
 from podtide.domain.fakes.kubernetes import real_pods
 from podtide.domain.fakes.kubernetes.cluster import KubernetesCluster, due
 from podtide.domain.fakes.kubernetes.description import Description
@@ -32,7 +31,6 @@ from podtide.domain.protocol.pods import RUNNING, TERMINATED, ContainerState, Po
 WORKERS: Final = 8
 END_S: Final = 10.0
 _WAIT_MAX_S: Final = 3_600.0
-NODES: Final = "/api/v1/nodes"
 
 Job: TypeAlias = Callable[[], None]
 
@@ -88,22 +86,20 @@ class HollowKubelet:
 
     def __init__(self, api: ApiClient, config: HollowConfig) -> None:
         self.exits: dict[str, int] = {}
-        self._api = api
         self._config = config
-        self._path = f"/api/v1/namespaces/{config.namespace}/pods"
+        self._calls = NamespaceCalls(api, config.namespace, config.say)
         self._watch = PodWatch(api, config.namespace, config.say)
         self._inbox: queue.SimpleQueue[tuple[str, Pod] | None] = queue.SimpleQueue()
         self._jobs: list[queue.SimpleQueue[Job | None]] = [queue.SimpleQueue() for _ in range(WORKERS)]
         self._pods: dict[str, _LedPod] = {}
         self._addresses = 0
-        self._ending = threading.Event()
-        self._deciding = threading.Thread(target=self._decide, name="podtide-kubelet", daemon=True)
+        deciding = threading.Thread(target=self._decide, name="podtide-kubelet", daemon=True)
         watching = threading.Thread(target=self._see, name="podtide-kubelet-watch", daemon=True)
         workers = [
             threading.Thread(target=self._work, args=(jobs,), name="podtide-kubelet-call", daemon=True)
             for jobs in self._jobs
         ]
-        self._threads = [self._deciding, watching, *workers]
+        self._threads = [deciding, watching, *workers]
         self._cluster: KubernetesCluster | None = None
 
     def start(self) -> None:
@@ -111,13 +107,14 @@ class HollowKubelet:
         self._cluster, decisions = real_pods.begin(self._config.description, self._config.clock.now())
         for decision in decisions:
             if isinstance(decision, real_pods.NodeJoined):
-                self._node(*node_calls(decision))
+                self._calls.make_node(decision)
+        self._calls.begun = True
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
         """End the watch and the calls. Pods stay as they are."""
-        self._ending.set()
+        self._calls.ending.set()
         self._watch.stop()
         self._inbox.put(None)
         for jobs in self._jobs:
@@ -137,7 +134,7 @@ class HollowKubelet:
     def _decide(self) -> None:
         assert self._cluster is not None
         cluster, clock = self._cluster, self._config.clock
-        while not self._ending.is_set():
+        while not self._calls.ending.is_set():
             sights = self._sights(due(cluster) - clock.now())
             now = max(cluster.now, clock.now())
             cluster, decisions = real_pods.lead(cluster, sights, now)
@@ -166,7 +163,7 @@ class HollowKubelet:
         deleted = bool(metadata.get("deletionTimestamp"))
         if row is None:
             if deleted and pod["spec"].get("nodeName"):  # of a kubelet before this one
-                self._later(uid, lambda: self._delete(metadata["name"], uid, 0))
+                self._later(uid, lambda: self._calls.delete(metadata["name"], uid))
             if deleted or pod["status"].get("phase") != "Pending":
                 return []
             self._addresses += 1
@@ -193,13 +190,13 @@ class HollowKubelet:
                 row = self._pods.get(decision.uid)
                 if row is not None:
                     name, uid = row.name, decision.uid
-                    self._later(uid, lambda: self._delete(name, uid, 0))
+                    self._later(uid, lambda: self._calls.delete(name, uid))
             case real_pods.NodeJoined():
-                self._later(decision.name, lambda: self._node(*node_calls(decision)))
+                self._later(decision.name, lambda: self._calls.make_node(decision))
             case real_pods.NodeClosed():
-                self._later(decision.name, lambda: self._node(closing_call(decision.name)))
+                self._later(decision.name, lambda: self._calls.close_node(decision.name))
             case real_pods.NodeLost():
-                self._later(decision.name, lambda: self._node(NodeCall("delete", f"/{decision.name}")))
+                self._later(decision.name, lambda: self._calls.delete_node(decision.name))
             case real_pods.PodHung():
                 pass  # nothing is to be seen of it
 
@@ -210,10 +207,10 @@ class HollowKubelet:
         row.shown += 1
         if manifest.node and not row.node:
             row.node = manifest.node
-            self._later(uid, lambda: self._bind(name, row.node))
+            self._later(uid, lambda: self._calls.bind(name, row.node))
         elif not manifest.node and manifest.deleted_at is None and row.shown == 2:
             waiting = {"conditions": [_UNSCHEDULABLE | {"lastTransitionTime": now_text()}]}
-            self._later(uid, lambda: self._status(name, uid, waiting))
+            self._later(uid, lambda: self._calls.status(name, uid, waiting))
         if before is None or manifest.phase != before.phase or manifest.containers != before.containers:
             state = manifest.containers[0].state if manifest.containers else None
             if state is not None and state.kind == TERMINATED:
@@ -221,11 +218,11 @@ class HollowKubelet:
                 row.restarts += manifest.phase == "Running"
             if before is not None:
                 status = status_of(row.pod, manifest, row.ip, row.restarts)
-                self._later(uid, lambda: self._status(name, uid, status))
+                self._later(uid, lambda: self._calls.status(name, uid, status))
         if manifest.deleted_at is not None and not row.deleted:
             row.deleted = True
             grace_s = grace_left_s(manifest.deleted_at, now)
-            self._later(uid, lambda: self._delete(name, uid, grace_s))
+            self._later(uid, lambda: self._calls.delete(name, uid, grace_s))
 
     # calls
 
@@ -234,44 +231,8 @@ class HollowKubelet:
         self._jobs[crc32(key.encode()) % WORKERS].put(job)
 
     def _work(self, jobs: queue.SimpleQueue[Job | None]) -> None:
-        while (job := jobs.get()) is not None and not self._ending.is_set():
+        while (job := jobs.get()) is not None and not self._calls.ending.is_set():
             job()
-
-    def _bind(self, pod: str, node: str) -> None:
-        target = {"kind": "Node", "name": node}
-        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
-        self._call("create", "pods", f"{self._path}/{pod}/binding", body)
-
-    def _status(self, pod: str, uid: str, status: dict[str, Any]) -> None:
-        body = {"metadata": {"uid": uid}, "status": status}
-        self._call("patch", "pods", f"{self._path}/{pod}/status", body, MERGE_PATCH)
-
-    def _delete(self, pod: str, uid: str, grace_s: int | None) -> None:
-        body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
-        if grace_s is not None:
-            body["gracePeriodSeconds"] = grace_s
-        self._call("delete", "pods", f"{self._path}/{pod}", body)
-
-    def _node(self, *calls: NodeCall) -> None:
-        for call in calls:
-            self._call(call.verb, "nodes", NODES + call.path, call.body, call.content)
-
-    def _call(
-        self, verb: str, resource: str, path: str, body: Mapping[str, Any] | None = None, content: str = JSON
-    ) -> None:
-        """A call, repeated until there is an answer or the kubelet ends. Before its start: raises Unreachable."""
-        sent = None if body is None else json.dumps(body).encode()
-        while not self._ending.is_set():
-            try:
-                answer = self._api.call(verb, resource, path, body=sent, content_type=content)
-            except Unreachable as problem:
-                if not self._deciding.is_alive():
-                    raise
-                self._config.say(f"{verb} {path}: {problem}")
-            else:
-                if answer.status != 429 and answer.status < 500:
-                    return
-            self._ending.wait(AGAIN_S)
 
 
 # pods as they are written and read

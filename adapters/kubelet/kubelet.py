@@ -8,7 +8,6 @@ loopback address of its own, so that each has its own ports (on Linux; elsewhere
 
 from __future__ import annotations
 
-import json
 import queue
 import sys
 import threading
@@ -16,25 +15,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from podtide.adapters.clock import SystemClock
-from podtide.adapters.kubelet.claims import ClaimFolders, Document
-from podtide.adapters.kubelet.led_pods import NodeCall, closing_call, grace_left_s, node_calls, seen_pod
+from podtide.adapters.kubelet.claims import ClaimFolders
+from podtide.adapters.kubelet.led_pods import NamespaceCalls, grace_left_s, seen_pod
 from podtide.adapters.kubelet.pod_facts import Pod
 from podtide.adapters.kubelet.pod_life import PodLife
 from podtide.adapters.kubelet.pod_logs import PodLogs
-from podtide.adapters.kubelet.pod_watch import AGAIN_S, PodWatch
+from podtide.adapters.kubelet.pod_watch import PodWatch
 from podtide.adapters.kubelet.processes import over_limit
 from podtide.adapters.kubelet.spark_process import LocalSpark
-from podtide.adapters.kubernetes.api import JSON, MERGE_PATCH, ApiAnswer, ApiClient, Unreachable
+from podtide.adapters.kubernetes.api import ApiClient
 from podtide.domain.fakes.kubernetes import real_pods
 from podtide.domain.fakes.kubernetes.cluster import due
 from podtide.domain.fakes.kubernetes.description import Description
 from podtide.domain.fakes.kubernetes.real_pods import Decision, PodSight, uniform
 from podtide.domain.protocol.pods import PodManifest
 
-NODES: Final = "/api/v1/nodes"
 ADDRESSES: Final = 60_000
 WAIT_MAX_S: Final = 3_600.0
 MEMORY_LOOK_S: Final = 1.0
@@ -86,17 +84,13 @@ class Kubelet:
         self.logs = config.logs or PodLogs(config.folder)
         self.started: list[str] = []
         self.exits: dict[str, int] = {}
-        self._api = api
-        self._config = config
-        self._objects = f"/api/v1/namespaces/{config.namespace}"
-        self._path = f"{self._objects}/pods"
-        self.claims = ClaimFolders(self._call, config.namespace, config.folder / "claims")
+        self.calls = NamespaceCalls(api, config.namespace, config.say)
+        self.claims = ClaimFolders(self.calls, config.folder / "claims")
         self._lock = threading.Lock()
         self._lives: dict[str, PodLife] = {}
         self._waiting: dict[str, Pod] = {}
         self._lost: dict[str, str] = {}
         self._made = 0
-        self._ending = threading.Event()
         self._watch = PodWatch(api, config.namespace, config.say)
         self._clock = SystemClock()
         self._cluster, decisions = real_pods.begin(config.description, self._clock.now())
@@ -114,9 +108,8 @@ class Kubelet:
         """Make the nodes and begin to watch. Raises Unreachable."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for node in self._nodes:
-            for call in node_calls(node):
-                sent = json.dumps(call.body).encode()
-                self._api.call(call.verb, "nodes", NODES + call.path, body=sent, content_type=call.content)
+            self.calls.make_node(node)
+        self.calls.begun = True
         for thread in self._threads():
             thread.start()
 
@@ -125,7 +118,7 @@ class Kubelet:
 
     def stop(self) -> None:
         """End every process and the watch. Pods stay as they are."""
-        self._ending.set()
+        self.calls.ending.set()
         self._watch.stop()
         self._sooner.set()
         self._jobs.put(None)
@@ -149,7 +142,7 @@ class Kubelet:
 
     def _measure(self) -> None:
         """Kill what has more memory than its container's limit; forget claims that are gone."""
-        while not self._ending.wait(MEMORY_LOOK_S):
+        while not self.calls.ending.wait(MEMORY_LOOK_S):
             found = [one for life in list(self._lives.values()) for one in life.containers]
             processes = {process.pid: one for one in found if (process := one.process) is not None}
             limits = {pid: one.memory_limit for pid, one in processes.items() if one.memory_limit is not None}
@@ -184,7 +177,7 @@ class Kubelet:
                 life.delete(float(metadata.get("deletionGracePeriodSeconds") or 0))
 
     def _keep_time(self) -> None:
-        while not self._ending.is_set():
+        while not self.calls.ending.is_set():
             with self._lock:
                 self._lead()
                 wait_ms = due(self._cluster) - self._clock.now()
@@ -193,7 +186,7 @@ class Kubelet:
 
     def _lead(self, *sights: PodSight) -> None:
         """Decide, and do it; called under the lock."""
-        if self._ending.is_set():
+        if self.calls.ending.is_set():
             return
         before = due(self._cluster)
         now = max(self._cluster.now, self._clock.now())
@@ -213,19 +206,19 @@ class Kubelet:
             case real_pods.PodRemoved():
                 if (name := self._lost.get(decision.uid)) is not None:
                     uid = decision.uid
-                    self._jobs.put(lambda: self.status(name, uid, {"phase": "Failed", "reason": "NodeLost"}))
-                    self._jobs.put(lambda: self.delete(name, uid))
+                    self._jobs.put(lambda: self.calls.status(name, uid, {"phase": "Failed", "reason": "NodeLost"}))
+                    self._jobs.put(lambda: self.calls.delete(name, uid))
             case real_pods.NodeJoined():
-                self._call_later(*node_calls(decision))
+                self._jobs.put(lambda: self.calls.make_node(decision))
             case real_pods.NodeClosed():
-                self._call_later(closing_call(decision.name))
+                self._jobs.put(lambda: self.calls.close_node(decision.name))
             case real_pods.NodeLost():
                 for uid, life in list(self._lives.items()):
                     if life.node == decision.name:
                         self._lost[uid] = life.name
                         del self._lives[uid]
                         life.give_up()
-                self._call_later(NodeCall("delete", f"/{decision.name}"))
+                self._jobs.put(lambda: self.calls.delete_node(decision.name))
 
     def _show(self, uid: str, manifest: PodManifest, now: int) -> None:
         life = self._lives.get(uid)
@@ -236,19 +229,12 @@ class Kubelet:
                 life.thread.start()
         elif manifest.deleted_at is not None:
             name, grace_s = life.name, grace_left_s(manifest.deleted_at, now)
-            self._jobs.put(lambda: self.delete(name, uid, grace_s))
+            self._jobs.put(lambda: self.calls.delete(name, uid, grace_s))
         elif manifest.phase == "Failed":
             life.crash()
 
-    def _call_later(self, *calls: NodeCall) -> None:
-        def made() -> None:
-            for call in calls:
-                self._call(call.verb, "nodes", NODES + call.path, call.body, call.content)
-
-        self._jobs.put(made)
-
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None and not self._ending.is_set():
+        while (job := self._jobs.get()) is not None and not self.calls.ending.is_set():
             job()
 
     def _address(self) -> str:
@@ -259,11 +245,6 @@ class Kubelet:
         return f"127.0.{number >> 8 & 255}.{number & 255}"
 
     # for the lives of pods
-
-    @property
-    def ending(self) -> bool:
-        """Whether everything is to end."""
-        return self._ending.is_set()
 
     def began(self, life: PodLife) -> None:
         """A pod runs."""
@@ -276,46 +257,3 @@ class Kubelet:
                 self.exits[life.name] = code
             if life.uid not in self._lost:
                 self._lead(real_pods.PodVanished(life.uid) if code is None else real_pods.PodExited(life.uid, code))
-
-    def bind(self, pod: str, node: str) -> bool:
-        """Put a pod on a node."""
-        target = {"kind": "Node", "name": node}
-        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
-        answer = self._call("create", "pods", f"{self._path}/{pod}/binding", body)
-        return answer is not None and answer.ok
-
-    def status(self, pod: str, uid: str, status: dict[str, Any]) -> None:
-        """Change a pod's status."""
-        body = {"metadata": {"uid": uid}, "status": status}
-        self._call("patch", "pods", f"{self._path}/{pod}/status", body, MERGE_PATCH)
-
-    def delete(self, pod: str, uid: str, grace_s: int | None = 0) -> None:
-        """Delete a pod: for the last time, or with a grace (None: its own)."""
-        body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
-        if grace_s is not None:
-            body["gracePeriodSeconds"] = grace_s
-        self._call("delete", "pods", f"{self._path}/{pod}", body)
-
-    def document(self, resource: str, name: str) -> Document | None:
-        """An object of the namespace; None while it is not there."""
-        answer = self._call("get", resource, f"{self._objects}/{resource}/{name}")
-        if answer is None or not answer.ok:
-            return None
-        document: Document = json.loads(answer.body)
-        return document
-
-    def _call(
-        self, verb: str, resource: str, path: str, body: Document | None = None, content: str = JSON
-    ) -> ApiAnswer | None:
-        """A call, repeated until there is an answer or the kubelet ends."""
-        sent = None if body is None else json.dumps(body).encode()
-        while not self._ending.is_set():
-            try:
-                answer = self._api.call(verb, resource, path, body=sent, content_type=content)
-            except Unreachable as problem:
-                self._config.say(f"{verb} {path}: {problem}")
-            else:
-                if answer.status != 429 and answer.status < 500:
-                    return answer
-            self._ending.wait(AGAIN_S)
-        return None

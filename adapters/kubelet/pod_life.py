@@ -20,8 +20,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
-from podtide.adapters.kubelet.claims import ClaimFolders, Document
+from podtide.adapters.kubelet.claims import ClaimFolders
 from podtide.adapters.kubelet.container import ContainerExit, KubeletContainer
+from podtide.adapters.kubelet.led_pods import NamespaceCalls
 from podtide.adapters.kubelet.pod_facts import CannotRun, PlacedPod, Pod
 from podtide.adapters.kubelet.pod_logs import PodLogs
 from podtide.adapters.kubelet.pod_status import (
@@ -50,36 +51,16 @@ TERMINATED: Final = 143
 PodNews: TypeAlias = ContainerExit | Literal["deleted", "gone", "end"]
 
 
-class PodCalls(Protocol):
-    """What a life does to the API, and where it stands."""
+class PodHost(Protocol):
+    """Where a life stands, and who hears of it."""
 
+    calls: NamespaceCalls
     folder: Path
     logs: PodLogs
     claims: ClaimFolders
     spark: LocalSpark
     back_off_s: float
     kubeconfig: Path | None
-
-    @property
-    def ending(self) -> bool:
-        """Whether everything is to end: nothing more is said of pods."""
-        ...
-
-    def bind(self, pod: str, node: str) -> bool:
-        """Put a pod on a node; whether that was done."""
-        ...
-
-    def status(self, pod: str, uid: str, status: dict[str, Any]) -> None:
-        """Change a pod's status."""
-        ...
-
-    def delete(self, pod: str, uid: str) -> None:
-        """The last delete of a pod that was deleted."""
-        ...
-
-    def document(self, resource: str, name: str) -> Document | None:
-        """An object of the namespace; None while it is not there."""
-        ...
 
     def began(self, life: PodLife) -> None:
         """A pod runs."""
@@ -93,7 +74,7 @@ class PodCalls(Protocol):
 class PodLife:
     """A pod under way."""
 
-    def __init__(self, calls: PodCalls, pod: Pod, node: str, ip: str) -> None:
+    def __init__(self, host: PodHost, pod: Pod, node: str, ip: str) -> None:
         metadata, spec = pod["metadata"], pod["spec"]
         self.name: str = metadata["name"]
         self.uid: str = metadata["uid"]
@@ -105,8 +86,9 @@ class PodLife:
         self.containers += [KubeletContainer(one, self.name, init=False) for one in spec["containers"]]
         self._pod = pod
         self._ip = ip
-        self._calls = calls
-        self._folder = calls.folder / self.uid
+        self._host = host
+        self._calls = host.calls
+        self._folder = host.folder / self.uid
         self._starts: Mapping[str, ContainerStart] = {}
         self._deleted = threading.Event()
         self._grace_s = float(spec.get("terminationGracePeriodSeconds", GRACE_S))
@@ -161,17 +143,17 @@ class PodLife:
         finally:
             self.runs = False
             self._clean()
-            self._calls.ended(self, code)
+            self._host.ended(self, code)
         if code is None:
             return
         self._deleted.wait()
-        if not self._calls.ending:
+        if not self._calls.ending.is_set():
             self._calls.delete(self.name, self.uid)
 
     def _run(self) -> int | None:
         """From the start to the terminal phase; the exit code, None if nobody is to hear of the end."""
         try:
-            if not self._prepare(self._calls.spark):
+            if not self._prepare(self._host.spark):
                 return TERMINATED
         except (CannotRun, OSError, KeyError) as problem:
             self._calls.status(self.name, self.uid, refused_status(f"podtide's process kubelet: {problem}"))
@@ -190,7 +172,7 @@ class PodLife:
                     if hook:
                         container.hook_ended(time.monotonic())
                     elif process is container.process:
-                        container.ended(self._calls.logs)
+                        container.ended(self._host.logs)
                 case "deleted":
                     self._deadline = time.monotonic() + self._grace_s
                 case _:
@@ -198,7 +180,7 @@ class PodLife:
 
     def _begin_to_run(self) -> None:
         self._phase, self.runs = RUNNING, True
-        self._calls.began(self)
+        self._host.began(self)
 
     # before it runs
 
@@ -210,7 +192,7 @@ class PodLife:
             return False
         facts = PlacedPod(self._pod, self._ip, self.node)
         self._folder.mkdir(parents=True)
-        self._starts = sandbox(spark, facts, self._folder, sources, self._calls.kubeconfig)
+        self._starts = sandbox(spark, facts, self._folder, sources, self._host.kubeconfig)
         return True
 
     def _sources(self) -> PodSources | None:
@@ -223,7 +205,7 @@ class PodLife:
                 if document is not None and ref.resource != CLAIMS:
                     kinds[ref.resource][ref.name] = data_of(document)
                     break
-                if document is not None and (place := self._calls.claims.taken(document, self.uid)) is not None:
+                if document is not None and (place := self._host.claims.taken(document, self.uid)) is not None:
                     claims[ref.name] = place
                     break
                 if ref.optional:
@@ -231,7 +213,7 @@ class PodLife:
                 self._report_waiting(f"{ref.resource} {ref.name} {'not found' if document is None else 'is in use'}")
                 if self._deleted.wait(MOUNT_AGAIN_S):
                     return None
-        token, authority = service_account(self._calls.kubeconfig)
+        token, authority = service_account(self._host.kubeconfig)
         return PodSources(kinds[CONFIG_MAPS], kinds[SECRETS], claims, token, authority)
 
     def _report_waiting(self, why: str) -> None:
@@ -250,7 +232,7 @@ class PodLife:
             return self._wind_down(now, TERMINATED)
         for one in filter(self._is_to_run_again, self.containers):
             if one.again_at is None:
-                one.begin_again_later(now, self._calls.back_off_s)
+                one.begin_again_later(now, self._host.back_off_s)
             if one.again_at is not None and one.again_at <= now:
                 self._begin(one, now)
         for one in (one for one in self.containers if one.init):
@@ -272,7 +254,7 @@ class PodLife:
         return self._wind_down(now, 0)
 
     def _begin(self, container: KubeletContainer, now: float) -> None:
-        container.begin(self._starts[container.name], self._calls.logs, self._news.put, now)
+        container.begin(self._starts[container.name], self._host.logs, self._news.put, now)
 
     def _is_to_run_again(self, one: KubeletContainer) -> bool:
         """Whether a container that ended is begun again."""
@@ -319,7 +301,7 @@ class PodLife:
             inits = tuple(report for one, report in reports if one.init)
             mains = tuple(report for one, report in reports if not one.init)
             status = pod_status(PodReport(self._phase, self._ip, self._started, inits, mains))
-        if not self._calls.ending and not same_but_times(status, self._last_status):
+        if not self._calls.ending.is_set() and not same_but_times(status, self._last_status):
             self._last_status = status
             self._calls.status(self.name, self.uid, status)
 
@@ -330,8 +312,8 @@ class PodLife:
         for one in self.containers:
             one.kill()
             if one.process is not None:
-                one.ended(self._calls.logs)
-        self._calls.claims.left(self.uid)
+                one.ended(self._host.logs)
+        self._host.claims.left(self.uid)
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
