@@ -32,7 +32,7 @@ WORKERS: Final = 8
 END_S: Final = 10.0
 _WAIT_MAX_S: Final = 3_600.0
 
-Job: TypeAlias = Callable[[], None]
+Job: TypeAlias = Callable[[], object]
 
 
 def _to_stderr(line: str) -> None:

@@ -26,12 +26,12 @@ class Platform(NamedTuple):
 
     name: str
     scales: str
-    own_rules: bool
     knob: str
-    workers: str | None
-    extra: int
-    executors_least: int
     source: str
+    own_rules: bool = False
+    workers: str | None = None
+    extra: int = 0
+    executors_least: int = 1
 
 
 DATABRICKS: Final = Platform(
@@ -41,8 +41,6 @@ DATABRICKS: Final = Platform(
     knob="the cluster's autoscale.min_workers and autoscale.max_workers, or num_workers for a fixed size, and the node "
     "type: a worker runs one executor, which is the whole node",
     workers='"num_workers": {}',
-    extra=0,
-    executors_least=1,
     source="https://docs.databricks.com/api/workspace/clusters/create (num_workers, autoscale); "
     "https://databricks.github.io/sdk-js/api/interfaces/_databricks_sdk-clusters.v2.ResizeClusterRequest.html "
     "(a cluster has one driver and num_workers executors)",
@@ -54,7 +52,6 @@ GLUE: Final = Platform(
     knob="the job's NumberOfWorkers (with --enable-auto-scaling true the maximum) and WorkerType; one worker is the driver",
     workers='"NumberOfWorkers": {}',
     extra=1,
-    executors_least=1,
     source="https://docs.aws.amazon.com/glue/latest/dg/auto-scaling.html, "
     "https://docs.aws.amazon.com/glue/latest/dg/aws-glue-api-jobs-job.html (NumberOfWorkers, WorkerType), "
     "https://repost.aws/questions/QU_Qm_whnYT-Sx0WNUmtkhxA (--conf of executors is not taken into consideration)",
@@ -62,43 +59,28 @@ GLUE: Final = Platform(
 EMR_SERVERLESS: Final = Platform(
     "EMR Serverless",
     "the application's maximum capacity bounds what EMR Serverless grants",
-    own_rules=False,
     knob="spark.dynamicAllocation.* of the job, within the application's maximumCapacity",
-    workers=None,
-    extra=0,
-    executors_least=1,
     source="https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/jobs-spark.html, "
     "https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/app-behavior.html (maximum capacity)",
 )
 EMR_ON_EKS: Final = Platform(
     "EMR on EKS",
     "the node groups of the Kubernetes cluster bound what EMR on EKS grants",
-    own_rules=False,
     knob="spark.dynamicAllocation.* of the job; nodes are those of the Kubernetes cluster's own autoscaler",
-    workers=None,
-    extra=0,
-    executors_least=1,
     source="https://aws.github.io/aws-emr-containers-best-practices/performance/docs/dra/",
 )
 EMR: Final = Platform(
     "EMR",
     "EMR may have scaled the cluster by itself",
-    own_rules=False,
     knob="spark.dynamicAllocation.* of the application for executors; managed scaling's MinimumCapacityUnits and "
     "MaximumCapacityUnits for the nodes that they need",
-    workers=None,
-    extra=0,
-    executors_least=1,
     source="https://docs.aws.amazon.com/emr/latest/ManagementGuide/emr-managed-scaling.html, "
     "https://docs.aws.amazon.com/emr/latest/APIReference/API_ComputeLimits.html",
 )
 DATAPROC_SERVERLESS: Final = Platform(
     "Dataproc Serverless",
     "Dataproc Serverless scales by Spark's dynamic allocation, with bounds of its own",
-    own_rules=False,
     knob="spark.dynamicAllocation.* of the batch, from 2 executors on",
-    workers=None,
-    extra=0,
     executors_least=2,
     source="https://cloud.google.com/dataproc-serverless/docs/concepts/autoscaling, "
     "https://cloud.google.com/dataproc-serverless/docs/concepts/properties",
@@ -106,34 +88,22 @@ DATAPROC_SERVERLESS: Final = Platform(
 DATAPROC: Final = Platform(
     "Dataproc",
     "Dataproc may have scaled the cluster by itself",
-    own_rules=False,
     knob="spark.dynamicAllocation.* of the application for executors; minInstances and maxInstances of the cluster's "
     "autoscaling policy for the workers that they need",
-    workers=None,
-    extra=0,
-    executors_least=1,
     source="https://cloud.google.com/dataproc/docs/concepts/configuring-clusters/autoscaling",
 )
 FABRIC: Final = Platform(
     "Microsoft Fabric",
     "Fabric may have scaled the pool by itself",
-    own_rules=False,
     knob="spark.dynamicAllocation.* of the application for executors; minimum and maximum nodes of the Spark pool's "
     "autoscale for the nodes that they need",
-    workers=None,
-    extra=0,
-    executors_least=1,
     source="https://learn.microsoft.com/en-us/fabric/data-engineering/spark-compute",
 )
 SYNAPSE: Final = Platform(
     "Azure Synapse",
     "Synapse may have scaled the pool by itself",
-    own_rules=False,
     knob="spark.dynamicAllocation.minExecutors and maxExecutors of the application for executors; minimum and maximum nodes "
     "of the pool's autoscale for the nodes that they need",
-    workers=None,
-    extra=0,
-    executors_least=1,
     source="https://learn.microsoft.com/en-us/azure/synapse-analytics/spark/apache-spark-autoscale, "
     "https://learn.microsoft.com/en-us/azure/synapse-analytics/spark/reservation-of-executors-in-dynamic-allocation",
 )
