@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,22 +10,11 @@ from podtide.adapters.fleet.page import write
 from podtide.adapters.fleet.summary import FleetSummary
 from podtide.domain.whatif.prices import Prices
 from podtide.entrypoints.fleet.work import FleetOptions
-from tests.support.browser import COMMANDS, VARIABLE, Browser, find
+from tests.support.browser import Browser
 from tests.support.fleet_fakes import fake_assess, fake_log
 
 PRICES = Prices(core_hour=1.0)
 SHOWN = "[...document.querySelectorAll('main > section')].filter(one => one.offsetParent).map(one => one.id)"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    path = find()
-    if path is None:
-        pytest.skip(
-            f"NOT TESTED IN A BROWSER: no Chromium found ({VARIABLE}, {', '.join(COMMANDS)}, Playwright's cache)"
-        )
-    with Browser(path, tmp_path_factory.mktemp("chromium")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

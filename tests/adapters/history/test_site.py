@@ -24,7 +24,7 @@ from podtide.adapters.process_pool import Ended
 from podtide.domain.whatif.prices import Prices
 from podtide.entrypoints.watch.command import run_watch
 from tests.entrypoints.watch.test_watch import asked
-from tests.support.browser import Browser, find
+from tests.support.browser import Browser
 from tests.support.watch_fakes import FakeClock, Inline, fake_take_up, log, nightly
 
 HOSTILE = "<script>alert(1)</script><img src=//evil.example/x onerror=alert(1)>\u202e'\""
@@ -249,15 +249,6 @@ def test_reports_that_are_waited_for_and_kept_are_bounded(monkeypatch: pytest.Mo
         assert never.get(str(number), b"") is None
     with pytest.raises(TooMany):
         never.get("more", b"")
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    path = find()
-    if path is None:
-        pytest.skip("NOT TESTED IN A BROWSER: no Chromium found")
-    with Browser(path, tmp_path / "chromium") as found:
-        yield found
 
 
 def test_in_a_browser_the_pages_load_nothing_and_the_drawings_have_a_size(history: Path, browser: Browser) -> None:

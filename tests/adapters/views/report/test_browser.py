@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,20 +11,9 @@ import pytest
 from podtide.adapters.views.report.notebook import WhatIf
 from podtide.adapters.views.report.page import write
 from tests.support import report_sample as sample
-from tests.support.browser import COMMANDS, VARIABLE, Browser, Page, find
+from tests.support.browser import Browser, Page
 
 HOSTILE = "<script>alert(1)</script><img src=//evil.example/x onerror=alert(1)>\u202e"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    path = find()
-    if path is None:
-        pytest.skip(
-            f"NOT TESTED IN A BROWSER: no Chromium found ({VARIABLE}, {', '.join(COMMANDS)}, Playwright's cache)"
-        )
-    with Browser(path, tmp_path_factory.mktemp("chromium")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
