@@ -29,12 +29,11 @@ from podtide.adapters.fleet.runs import (
     MemoryAction,
     SpentApplication,
 )
-from podtide.adapters.recording.records.decision_file import DecisionWriter
 from podtide.adapters.text.format import count, moment
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.report.bars import Amounts, Bar, stacked
-from podtide.adapters.views.report.markup import breakable, element, name, prose, visible
-from podtide.adapters.views.report.page import filled, framed
+from podtide.adapters.views.report.markup import breakable, element, name, prose
+from podtide.adapters.views.report.page import framed
 from podtide.adapters.views.whatif.figures import CAUSES, LIMITS, WORK, money, number, percent, share_of, took
 
 SPENT: Final = 25
@@ -273,19 +272,11 @@ class FleetPage:
         return spent.parts
 
 
-def write(document: Mapping[str, Any], runs: FleetRuns, path: str) -> None:
-    """Write the page to a file, which is in its place whole or not at all; ``-`` is standard output. Raises
-    DecisionFileError."""
-    with DecisionWriter(path) as file:
-        file.write(render(document, runs).encode())
-        file.commit()
-
-
 def render(document: Mapping[str, Any], runs: FleetRuns) -> str:
     """The page as a text."""
     page = FleetPage(document, runs)
-    title = visible(f"{count(page.whole.runs, 'run')} of {count(page.applications, 'application')}", 80)
-    return filled("fleet.html", page=page, document=document, title=title, **framed())
+    title = f"{count(page.whole.runs, 'run')} of {count(page.applications, 'application')}"
+    return framed("fleet.html", "fleet", title, page=page, document=document)
 
 
 def _hours(value: float) -> str:

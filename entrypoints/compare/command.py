@@ -112,10 +112,11 @@ def run(options: CompareOptions) -> int:
             ComparisonView(Page(sys.stdout), found).report()
             sys.stdout.flush()
     if options.report is not None:
-        from podtide.adapters.views.comparison.page import write  # noqa: PLC0415 - only for those who ask
+        from podtide.adapters.views.comparison.page import render  # noqa: PLC0415 - only for those who ask
+        from podtide.adapters.views.report.page import put  # noqa: PLC0415 - the same
 
         with misused():
-            write(found, options.report)
+            put(render(found), options.report)
     return FAILED if any(gate.failed for gate in found.gates) else DONE
 
 

@@ -159,9 +159,10 @@ def _written(terms: SurveyTerms, journal: Journal, options: FleetOptions, tally:
             "out": terms.out, "podtide": __version__, "duplicates": tally.duplicates, "reused": tally.reused,
         }  # fmt: skip
         if terms.report is not None:
-            from podtide.adapters.fleet.page import write  # noqa: PLC0415 - only for those who ask
+            from podtide.adapters.fleet.page import render  # noqa: PLC0415 - only for those who ask
+            from podtide.adapters.views.report.page import put  # noqa: PLC0415 - the same
 
-            write(document, summary.runs, terms.report)
+            put(render(document, summary.runs), terms.report)
         tally.finished = True
         journal.remove()
     return document

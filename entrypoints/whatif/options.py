@@ -157,7 +157,7 @@ def check_report(path: str | None, *, overwrite: bool) -> None:
 
 def write_report(document: Document, path: str) -> None:
     """The report of a document, as one file. Raises Misused."""
-    from podtide.adapters.views.report.page import write  # noqa: PLC0415 - only for those who ask
+    from podtide.adapters.views.report.page import put, render  # noqa: PLC0415 - only for those who ask
 
     with misused():
-        write(document, path)
+        put(render(document), path)

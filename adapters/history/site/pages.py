@@ -6,8 +6,6 @@ its style is inside and named by hash in the policy that is sent with it.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
@@ -22,7 +20,7 @@ from podtide.adapters.text.format import count, moment
 from podtide.adapters.views.report.bars import Bar, colour_class, present, stacked
 from podtide.adapters.views.report.markup import EMPTY, element, join, name, trusted, visible
 from podtide.adapters.views.report.plots import hatches
-from podtide.adapters.views.report.style import page_style
+from podtide.adapters.views.report.style import hash_source, page_style
 from podtide.adapters.views.whatif.figures import CAUSES, change, executor_seconds, money, number, percent, took
 from podtide.domain.whatif.prices import Prices
 
@@ -48,8 +46,8 @@ _STYLE: Final = page_style() + (
     ".told ul{margin:.25rem 0 0;padding-left:1.2rem}td.line{min-width:130px}"
 )
 _POLICY: Final = (
-    f"default-src 'none'; style-src 'sha256-{base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()}'; "
-    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    f"default-src 'none'; style-src {hash_source(_STYLE)}; img-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
 )
 POLICY: Final = (("Content-Security-Policy", _POLICY), ("Referrer-Policy", "no-referrer"))
 """Headers of a page."""

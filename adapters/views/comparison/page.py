@@ -6,14 +6,13 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
-from podtide.adapters.recording.records.decision_file import DecisionWriter
 from podtide.adapters.text.format import setting_text
 from podtide.adapters.views.comparison import words
 from podtide.adapters.views.comparison.document import CORE_HOURS, ComparisonDocument
 from podtide.adapters.views.report.bars import Amounts, Bar
 from podtide.adapters.views.report.executors_chart import percentage
 from podtide.adapters.views.report.markup import element, prose, visible
-from podtide.adapters.views.report.page import filled, framed
+from podtide.adapters.views.report.page import framed
 from podtide.adapters.views.whatif.figures import CAUSES, change, number, percent, took, whole
 
 WHY: Final = "From the first run time to the second one, a step for each cause."
@@ -32,20 +31,12 @@ class CauseRow(NamedTuple):
     because: tuple[str, ...]
 
 
-def write(document: ComparisonDocument, path: str) -> None:
-    """Write the page to a file, which is in its place whole or not at all; ``-`` is standard output. Raises
-    DecisionFileError."""
-    with DecisionWriter(path) as file:
-        file.write(render(document).encode())
-        file.commit()
-
-
 def render(document: ComparisonDocument) -> str:
     """The page as a text."""
     from podtide.adapters.views.comparison import page  # noqa: PLC0415 - the template calls what stands here
 
-    title = visible(document.second.name or document.second.id or "two runs", 80)
-    return filled("comparison.html", document=document, words=words, page=page, title=title, **framed())
+    title = document.second.name or document.second.id or "two runs"
+    return framed("comparison.html", "compare", title, document=document, words=words, page=page)
 
 
 def key_figures(document: ComparisonDocument) -> list[tuple[str, str, str]]:

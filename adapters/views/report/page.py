@@ -16,8 +16,6 @@ thousand tasks is a few hundred kilobytes; ``SIZE_MAX`` is what a test holds it 
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -30,8 +28,8 @@ from podtide.adapters.text.format import count
 from podtide.adapters.views.report import advice, bars, counts, markup, plots, sections, variants
 from podtide.adapters.views.report.decisions import kept, words_of
 from podtide.adapters.views.report.executors_chart import executors_chart
-from podtide.adapters.views.report.markup import join, prose, trusted, visible
-from podtide.adapters.views.report.style import page_style, resource
+from podtide.adapters.views.report.markup import join, prose, trusted
+from podtide.adapters.views.report.style import hash_source, page_style, resource
 from podtide.adapters.views.whatif import figures, findings
 from podtide.adapters.views.whatif.findings import headlines
 from podtide.adapters.views.whatif.memory import memory_lines
@@ -54,43 +52,36 @@ def render(document: Mapping[str, Any] | Document) -> str:
     return page(read(document))
 
 
-def write(document: Mapping[str, Any] | Document, path: str) -> None:
-    """Write the report to a file, which is in its place whole or not at all; ``-`` is standard output.
-
-    Raises ``DocumentError`` as ``render`` does, and ``DecisionFileError`` if the file cannot be written.
-    """
-    text = render(document)
+def put(page: str, path: str) -> None:
+    """Write a page to a file, which is in its place whole or not at all; ``-`` is standard output. Raises
+    DecisionFileError."""
     with DecisionWriter(path) as file:
-        file.write(text.encode())
+        file.write(page.encode())
         file.commit()
-
-
-def framed() -> dict[str, object]:
-    """What every page has around its content: style and script, and the policy that allows nothing else."""
-    style = page_style()
-    policy = (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(SCRIPT)}; img-src data:; base-uri 'none'; "
-        "form-action 'none'"
-    )
-    return {"policy": policy, "icon": _ICON, "style": trusted(style), "script": trusted(SCRIPT)}
 
 
 def page(document: Document) -> str:
     """The report of a document that was read."""
-    return filled(
+    return framed(
         "page.html",
+        "tune" if document.searched is not None else "what-if",
+        document.app.name or document.app.id or "an application",
         document=document,
         words=headlines(document),
         memory=[prose(line, 1000) for line in memory_lines(document)],
-        kind="tune" if document.searched is not None else "what-if",
-        title=visible(document.app.name or document.app.id or "an application", 80),
-        **framed(),
     )
 
 
-def _hash(text: str) -> str:
-    """The source expression of an inline style or script."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+def framed(template: str, kind: str, title: str, **values: object) -> str:
+    """A page: its content by its template, and what every page has around it (layout.html): style and script, and the policy
+    that allows nothing else."""
+    style = page_style()
+    policy = (
+        f"default-src 'none'; style-src {hash_source(style)}; script-src {hash_source(SCRIPT)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    frame = {"policy": policy, "icon": _ICON, "style": trusted(style), "script": trusted(SCRIPT)}
+    return filled(template, kind=kind, title=title, **frame, **values)
 
 
 class _JoinedLines(Extension):

@@ -7,6 +7,8 @@ the page and in a notebook; page.css is the page around them.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from importlib import resources
 from typing import Final
 
@@ -45,6 +47,11 @@ DARK_UNDER: Final = ('[data-jp-theme-light="false"]', ".vscode-dark", "html[them
 def resource(name: str) -> str:
     """A file of this package as text; the package may stand in a ZIP."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def hash_source(text: str) -> str:
+    """The source expression of an inline style or script in a content security policy."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def tokens(colours: dict[str, str]) -> str:

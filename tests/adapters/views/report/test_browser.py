@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from podtide.adapters.views.report.notebook import WhatIf
-from podtide.adapters.views.report.page import write
+from podtide.adapters.views.report.page import put, render
 from tests.support import report_sample as sample
 from tests.support.browser import Browser, Page
 
@@ -20,15 +20,15 @@ HOSTILE = "<script>alert(1)</script><img src=//evil.example/x onerror=alert(1)>\
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A large what-if, a tune, and a what-if of an application whose name is an attack; a notebook's cell."""
     folder = tmp_path_factory.mktemp("reports")
-    write(sample.document(), str(folder / "large.html"))
-    write(sample.tune_document(), str(folder / "tune.html"))
+    put(render(sample.document()), str(folder / "large.html"))
+    put(render(sample.tune_document()), str(folder / "tune.html"))
     hostile = sample.document(HOSTILE, points=300, moves=50)
     for run in (hostile["self_replay"], *hostile["variants"]):
         for stage in run["stages"]:
             stage["name"] = HOSTILE
         run["notes"] = [HOSTILE]
     hostile["variants"][0]["name"] = HOSTILE
-    write(hostile, str(folder / "hostile.html"))
+    put(render(hostile), str(folder / "hostile.html"))
     cell = WhatIf(sample.document(points=300, moves=50))._repr_html_()
     (folder / "cell.html").write_text(
         f"<!DOCTYPE html><meta charset=utf-8><p>before</p>{cell}<p>after</p>", encoding="utf-8"
