@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, NoReturn
+from typing import IO, Final
 
 from podtide.adapters.api_server.front import ServedStep, StepObserver
 from podtide.adapters.api_server.settings import ServingConfig
@@ -45,8 +45,8 @@ from podtide.entrypoints.cluster.spark_conf_dir import (
 from podtide.entrypoints.cluster.story import ClusterStory
 from podtide.entrypoints.cluster.tally import ClusterTally
 from podtide.entrypoints.common.output import ClusterRefused, Misused, UnreadableInput, refused_as
+from podtide.entrypoints.common.serving import stay
 
-LOOK_S: Final = 0.5
 SHUFFLE: Final = "shuffle-service"
 CLEANED_MS: Final = 5_000
 """How long shuffle files outlive the driver's pod, and how often they are looked for."""
@@ -102,7 +102,7 @@ def run_cluster(options: ClusterOptions) -> int:
         if not options.command:
             _say_what_to_paste(cluster, conf_dir, sys.stdout)
             with _view(cluster, tally) if options.view else nullcontext():
-                _stay()
+                stay()
         environment = program_environment(os.environ, conf_dir, cluster.kubeconfig)
         try:
             return run_program(options.command, environment)
@@ -161,13 +161,6 @@ def hollow_cluster(namespace: str) -> Iterator[Path]:
         embedded(_kubelets(options, None), namespace, ServingConfig()) as cluster,
     ):
         yield cluster.kubeconfig
-
-
-def _stay() -> NoReturn:
-    """Wait for a signal's exception. A signal that comes just before a wait does not end it, so no wait is long."""
-    told = threading.Event()
-    while True:
-        told.wait(LOOK_S)
 
 
 def _described(options: ClusterOptions) -> Description | None:

@@ -13,11 +13,11 @@ import click
 
 from podtide.entrypoints.common.namespace import namespace_of
 from podtide.entrypoints.common.output import Misused, check_streams
+from podtide.entrypoints.common.serving import FILE, listening
 from podtide.entrypoints.common.types import SecondsType, SizeType
 
 SIZE: Final = SizeType()
 TIME: Final = SecondsType()
-FILE: Final = click.Path(path_type=Path)
 
 
 @click.group()
@@ -33,25 +33,7 @@ def stage() -> None:
 @click.option(
     "--store", type=FILE, required=True, metavar="FOLDER", help="The folder of the bundles; it survives the server."
 )
-@click.option(
-    "--address",
-    default="127.0.0.1",
-    show_default=True,
-    metavar="ADDR",
-    help="Address to listen on; 0.0.0.0 lets other machines in.",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=10_000,
-    show_default=True,
-    metavar="PORT",
-    help="Port to listen on; 0: a free one.",
-)
-@click.option("--tls-cert", type=FILE, metavar="FILE", help="Serve HTTPS with this certificate (PEM); needs --tls-key.")
-@click.option("--tls-key", type=FILE, metavar="FILE", help="The key of --tls-cert (PEM).")
-@click.option("--plain", is_flag=True, help="Let other machines in without TLS; secrets are then sent unencrypted.")
-@click.option("--token-file", type=FILE, metavar="FILE", help="File with the token for uploads; created if missing.")
+@listening(10_000, in_clear="secrets are", purpose="for uploads")
 @click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster ($KUBECONFIG, the pod's own, ~/.kube).")
 @click.option("--context", "context_name", metavar="NAME", help="A context of the kubeconfig (the current one).")
 @click.option("--bundle-max", type=SIZE, default="2g", show_default=True, metavar="SIZE", help="Limit of one bundle.")

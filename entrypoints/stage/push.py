@@ -40,7 +40,10 @@ from podtide.entrypoints.common.output import (
     printed,
     refused_as,
 )
-from podtide.entrypoints.stage.token import VARIABLE, given_token
+from podtide.entrypoints.common.serving import given_token
+
+VARIABLE: Final = "PODTIDE_STAGE_TOKEN"
+"""Holds the token of uploads."""
 
 OWNER_BYTES: Final = 8
 PEM_MAX: Final = 64 * 1024
@@ -137,7 +140,7 @@ def _pushed(options: PushOptions, server: str, owner: str, template: Mapping[str
 
 
 def _token(file: Path | None) -> str:
-    token = given_token(file, os.environ)
+    token = given_token(file, VARIABLE)
     if token is None:
         raise Misused(f"which token? Name --token-file, or set ${VARIABLE}")
     return token

@@ -42,6 +42,7 @@ from podtide.entrypoints.common.output import (
     printed,
     refused_as,
 )
+from podtide.entrypoints.common.serving import LOOK_S
 from podtide.entrypoints.common.types import DAY, SecondsType
 from podtide.entrypoints.fleet.command import engine_of
 from podtide.entrypoints.fleet.options import worked
@@ -54,8 +55,6 @@ from podtide.entrypoints.whatif.options import given_prices, priced
 HISTORY: Final = "podtide-history.db"
 STDOUT: Final = "-"
 INTERVAL_MIN: Final[Millis] = 1_000
-LOOK_S: Final = 0.5
-"""A signal that comes just before a wait does not end it, so no wait is longer."""
 
 CAUSES_SHOWN: Final = 3
 FOUND: Final = 1

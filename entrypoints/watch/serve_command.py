@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import tempfile
 import threading
@@ -22,40 +21,32 @@ from podtide.adapters.history.site.pages import SiteTerms
 from podtide.adapters.history.site.routes import HistorySite
 from podtide.adapters.history.site.shelf import ReportShelf
 from podtide.adapters.history.store import HistoryError, RunHistory, is_history
-from podtide.adapters.http_server.certificate import Certificate
 from podtide.adapters.http_server.settings import loopback
 from podtide.adapters.http_server.small_server import CannotServe, ServerBounds, SmallServer
 from podtide.adapters.process_pool import Workers
 from podtide.entrypoints.common.output import Misused, UnreadableInput, printed, refused_as
+from podtide.entrypoints.common.serving import ListenOptions, given_certificate, listening, server_token, stay
 from podtide.entrypoints.common.types import DAY, SecondsType
 from podtide.entrypoints.fleet.options import MEMORY_DEFAULT_MIN, memory_bytes
 from podtide.entrypoints.fleet.work import FleetOptions
-from podtide.entrypoints.stage.token import given_token, made_token
-from podtide.entrypoints.watch.command import INTERVAL_MIN, LOOK_S, WatchRequest, run_watch
+from podtide.entrypoints.watch.command import INTERVAL_MIN, WatchRequest, run_watch
 from podtide.entrypoints.watch.passes import WatchTerms
 from podtide.entrypoints.watch.reports import report
 from podtide.entrypoints.whatif.options import given_prices
 from podtide.entrypoints.whatif.workers import processors
 
 VARIABLE: Final = "PODTIDE_SERVE_TOKEN"
-FILE: Final = click.Path(path_type=Path)
 BOUNDS: Final = ServerBounds(deadline_s=30.0, connections_max=64)
 LIMIT_S: Final = 300.0
 """Of one log, where a PLACE is watched."""
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryServeOptions:
+@dataclass(frozen=True)
+class HistoryServeOptions(ListenOptions):
     """What the command line says."""
 
     place: str
     history: str | None
-    address: str
-    port: int
-    tls_cert: Path | None
-    tls_key: Path | None
-    plain: bool
-    token_file: Path | None
     price: str | None
     interval: float
     report_timeout: float | None
@@ -64,30 +55,7 @@ class HistoryServeOptions:
 @click.command()
 @click.argument("place", metavar="PLACE|HISTORY")
 @click.option("--history", metavar="FILE", help="Keep the history of PLACE here (a temporary file if not given).")
-@click.option(
-    "--address",
-    default="127.0.0.1",
-    show_default=True,
-    metavar="ADDR",
-    help="Address to listen on; 0.0.0.0 lets other machines in.",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=10_080,
-    show_default=True,
-    metavar="PORT",
-    help="Port to listen on; 0: a free one.",
-)
-@click.option("--tls-cert", type=FILE, metavar="FILE", help="Serve HTTPS with this certificate (PEM); needs --tls-key.")
-@click.option("--tls-key", type=FILE, metavar="FILE", help="The key of --tls-cert (PEM).")
-@click.option("--plain", is_flag=True, help="Let other machines in without TLS; the token is then sent unencrypted.")
-@click.option(
-    "--token-file",
-    type=FILE,
-    metavar="FILE",
-    help="File with the token that other machines need; created if missing.",
-)
+@listening(10_080, in_clear="the token is", purpose="that other machines need")
 @click.option("--price", metavar="PRICES", help="Show money instead of core-hours, as in whatif.")
 @click.option(
     "--interval", default="1m", show_default=True, type=SecondsType(INTERVAL_MIN, DAY), metavar="DURATION",
@@ -117,14 +85,9 @@ def run_serve(options: HistoryServeOptions) -> NoReturn:
         raise Misused(
             "--price: driver, node-* and yarn-* need what a log says; a history has its executors' hours alone"
         )
-    certificate = _certificate(options)
+    certificate = given_certificate(options, "the token")
     local = loopback(options.address)
-    if certificate is None and not options.plain and not local:
-        raise Misused(
-            f"other machines reach {options.address}, where the token would travel in clear: "
-            "name --tls-cert and --tls-key, or --plain"
-        )
-    token, origin = (None, "") if local else _token(options.token_file)
+    token, origin = (None, "") if local else server_token(options.token_file, VARIABLE, "the token")
     with contextlib.ExitStack() as end:
         history, watcher = end.enter_context(_history(options))
         makers = partial(Workers, jobs=1, limit_s=options.report_timeout, memory_bytes=_memory(1))
@@ -140,7 +103,7 @@ def run_serve(options: HistoryServeOptions) -> NoReturn:
             if origin:
                 print(origin)
             print(f"# {server.url}; Ctrl-C ends it", flush=True)
-        _stay(watcher)
+        stay(lambda: None if watcher is None else watcher.check())
 
 
 class _Watcher:
@@ -156,6 +119,12 @@ class _Watcher:
             run_watch(request, engine)
         except click.ClickException as refusal:
             self.refusal = refusal
+
+    def check(self) -> None:
+        """Raise the refusal, if there is one."""
+        if self.refusal is not None:
+            sys.stdout.flush()
+            raise self.refusal
 
 
 @contextlib.contextmanager
@@ -189,32 +158,3 @@ def _memory(jobs: int) -> int | None:
     """A bound for each of so many processes: half of what a fleet gives them, since reports and logs share the machine."""
     whole = memory_bytes(None, 1)
     return None if whole is None else max(MEMORY_DEFAULT_MIN, whole // (2 * jobs))
-
-
-def _certificate(options: HistoryServeOptions) -> Certificate | None:
-    if options.tls_cert is None and options.tls_key is None:
-        return None
-    if options.tls_cert is None or options.tls_key is None:
-        raise Misused("--tls-cert and --tls-key go together")
-    return Certificate(options.tls_cert, options.tls_key)
-
-
-def _token(file: Path | None) -> tuple[str, str]:
-    """The token, and a line about one that is new."""
-    if file is not None and not file.exists():
-        return made_token(file), f"# the token is in {file}"
-    token = given_token(file, os.environ, VARIABLE)
-    if token is not None:
-        return token, ""
-    token = made_token(None)
-    return token, f"export {VARIABLE}={token}"
-
-
-def _stay(watcher: _Watcher | None) -> NoReturn:
-    """Wait for a signal's exception. A signal that comes just before a wait does not end it, so no wait is long."""
-    told = threading.Event()
-    while True:
-        told.wait(LOOK_S)
-        if watcher is not None and watcher.refusal is not None:
-            sys.stdout.flush()
-            raise watcher.refusal
