@@ -50,7 +50,7 @@ from podtide.domain.protocol.pod_commands import CreateSet
 from podtide.domain.protocol.pods import STATEFULSET
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.resource_profiles import ResourceProfile
-from podtide.entrypoints.common.help_sections import ExpertOption, SectionedCommand
+from podtide.entrypoints.common.option_groups import ExpertOption, SectionedCommand
 from podtide.entrypoints.common.output import (
     ClusterRefused,
     Misused,

@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from podtide.entrypoints.common.namespace import namespace_of
-from podtide.entrypoints.common.output import Misused, check_streams
+from podtide.entrypoints.common.cluster_options import namespace_of
+from podtide.entrypoints.common.output import Misused, check_streams, needing_kubernetes
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -67,10 +67,8 @@ def cluster(command: tuple[str, ...], hollow: bool, view: bool | None, **given: 
     check_streams()
     if hollow and given["shuffle_service"]:
         raise Misused("--shuffle-service: hollow pods shuffle nothing")
-    try:
+    with needing_kubernetes():
         from podtide.entrypoints.cluster.run import ClusterOptions, run_cluster  # noqa: PLC0415 - usage errors need none
-    except ModuleNotFoundError as missing:
-        raise Misused(f"the package {missing.name} is not installed; install podtide[kubernetes]") from None
 
     view = sys.stdout.isatty() if view is None else view
     return run_cluster(ClusterOptions(command=command, hollow=hollow, view=view, **given))

@@ -101,6 +101,15 @@ def refused_as(refusal: type[Refusal], *kinds: type[Exception], prefix: str = ""
         raise refusal(*(f"{prefix}{error}" for error in getattr(problem, "errors", (problem,)))) from None
 
 
+@contextlib.contextmanager
+def needing_kubernetes() -> Iterator[None]:
+    """Where an import finds a package missing, the run ends and names the extra to install. Raises Misused."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        raise Misused(f"the package {missing.name} is not installed; install podtide[kubernetes]") from None
+
+
 def unreadable() -> contextlib.AbstractContextManager[None]:
     """A file of decisions that cannot be read ends the run."""
     return refused_as(UnreadableInput, DecisionFileError)

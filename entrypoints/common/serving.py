@@ -11,13 +11,14 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Final, NoReturn
 
 import click
 
 from podtide.adapters.http_server.certificate import Certificate
 from podtide.adapters.http_server.settings import loopback
 from podtide.adapters.text.safe import cause, escaped
+from podtide.entrypoints.common.option_groups import Command, together
 from podtide.entrypoints.common.output import Misused
 
 FILE: Final = click.Path(path_type=Path)
@@ -25,8 +26,6 @@ TOKEN_MIN: Final = 16
 TOKEN_MAX: Final = 1_000
 LOOK_S: Final = 0.5
 """A signal that comes just before a wait does not end it, so no wait is longer."""
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class ListenOptions:
 def listening(port: int, *, in_clear: str, purpose: str) -> Callable[[Command], Command]:
     """The options of a server. ``port``: the default; ``in_clear``: what is sent unencrypted without TLS, with its verb;
     ``purpose``: what the token is for."""
-    options = (
+    return together(
         click.option(
             "--address", default="127.0.0.1", show_default=True, metavar="ADDR",
             help="Address to listen on; 0.0.0.0 lets other machines in.",
@@ -64,13 +63,6 @@ def listening(port: int, *, in_clear: str, purpose: str) -> Callable[[Command], 
             "--token-file", type=FILE, metavar="FILE", help=f"File with the token {purpose}; created if missing."
         ),
     )  # fmt: skip
-
-    def given(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return given
 
 
 def given_certificate(options: ListenOptions, in_clear: str) -> Certificate | None:

@@ -29,7 +29,7 @@ from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import cause, display, escaped
 from podtide.domain.conf.spark_conf import from_arguments
 from podtide.domain.rerun.plan import EXECUTORS_MAX
-from podtide.entrypoints.common.help_sections import ExpertOption, SectionedCommand
+from podtide.entrypoints.common.option_groups import ExpertOption, SectionedCommand
 from podtide.entrypoints.common.output import (
     ClusterRefused,
     Misused,

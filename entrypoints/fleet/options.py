@@ -6,15 +6,14 @@ Where no memory is given it is nine tenths of what this machine (or its containe
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import click
 
 from podtide.domain.base.units import Millis
-from podtide.entrypoints.common.help_sections import ExpertOption
+from podtide.entrypoints.common.option_groups import Command, ExpertOption, together
 from podtide.entrypoints.common.types import DAY, SecondsType, SizeType
 
 TIMEOUT: Final = "5m"
@@ -33,34 +32,29 @@ JOBS_MAX: Final = 1_024
 _CGROUPS: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
 def worked(command: Command) -> Command:
     """``--jobs``, ``--timeout``, ``--memory``, ``--engine`` and ``--spark-conf``: by what, and within which bounds."""
-    for option in (
+    return together(
         click.option(
-            "--spark-conf", cls=ExpertOption, multiple=True, metavar="KEY=VALUE",
-            help="With --engine spark: a setting of its session.",
-        ),
-        click.option(
-            "--engine", type=click.Choice(["local", "spark"]), default="local", show_default=True,
-            help="Work in processes here, or in tasks of Spark.",
-        ),
-        click.option(
-            "--memory", cls=ExpertOption, type=SizeType(MEMORY_MIN, endless=True), metavar="SIZE",
-            help="Memory limit for one log, such as 2g (if not given, the machine's, divided); 0: no limit.",
+            "--jobs", type=click.IntRange(1, JOBS_MAX), metavar="N", help="Parallel processes (one for each processor)."
         ),
         click.option(
             "--timeout", "timeout_s", type=SecondsType(1, TIMEOUT_MAX_MS, endless=True), default=TIMEOUT,
             show_default=True, metavar="DURATION", help="Time limit for one log; 0: no limit.",
         ),
         click.option(
-            "--jobs", type=click.IntRange(1, JOBS_MAX), metavar="N", help="Parallel processes (one for each processor)."
+            "--memory", cls=ExpertOption, type=SizeType(MEMORY_MIN, endless=True), metavar="SIZE",
+            help="Memory limit for one log, such as 2g (if not given, the machine's, divided); 0: no limit.",
         ),
-    ):  # fmt: skip
-        command = option(command)
-    return command
+        click.option(
+            "--engine", type=click.Choice(["local", "spark"]), default="local", show_default=True,
+            help="Work in processes here, or in tasks of Spark.",
+        ),
+        click.option(
+            "--spark-conf", cls=ExpertOption, multiple=True, metavar="KEY=VALUE",
+            help="With --engine spark: a setting of its session.",
+        ),
+    )(command)  # fmt: skip
 
 
 def memory_bytes(given: int | None, jobs: int) -> int | None:

@@ -121,7 +121,7 @@ class LiveSystem:
 def connected(options: RunOptions, clock: SystemClock, audience: LateAudience, resources: ExitStack) -> KubernetesApi:
     """The API server of the options, closed by ``resources``. Raises Misused."""
     with refused_as(Misused, ConnectionRefused):
-        api = connect(options.kubeconfig, options.context, clock=clock, watcher=audience.seen)
+        api = connect(options.kubeconfig, options.context_name, clock=clock, watcher=audience.seen)
     resources.callback(api.close)
     return api
 

@@ -17,9 +17,9 @@ from typing import Any, Final
 import click
 
 from podtide.entrypoints.common.app_config import FIXES
-from podtide.entrypoints.common.help_sections import ExpertOption, SectionedCommand
-from podtide.entrypoints.common.namespace import namespace_of
-from podtide.entrypoints.common.output import Misused, check_streams
+from podtide.entrypoints.common.cluster_options import namespace_of, reached
+from podtide.entrypoints.common.option_groups import ExpertOption, SectionedCommand
+from podtide.entrypoints.common.output import check_streams, needing_kubernetes
 from podtide.entrypoints.common.types import SECOND, YEARS, DurationType
 from podtide.entrypoints.live.options import ACT, SHADOW, RunOptions
 
@@ -41,8 +41,7 @@ def app_id_of(context: click.Context, option: click.Parameter, value: str) -> st
 @click.option(
     "--namespace", "-n", callback=namespace_of, metavar="NS", help="Namespace of its pods (the context's, or default)."
 )
-@click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster ($KUBECONFIG, or the pod's own identity).")
-@click.option("--context", metavar="NAME", help="A context of the kubeconfig (the current one).")
+@reached
 @click.option(
     "--cluster",
     type=click.Choice(["local"]),
@@ -166,7 +165,7 @@ def run(mode: str, on_exit: str, on_eof: str, view: bool | None, cluster: str | 
         raise click.UsageError("--on-exit delete: a shadow deletes nothing; --mode act does.")
     if options.driver_url is None and options.shuffle_linger_ms is not None:
         raise click.UsageError("--clean-shuffles-after: only --driver-url knows of shuffles.")
-    if cluster is not None and (options.kubeconfig or options.context):
+    if cluster is not None and (options.kubeconfig or options.context_name):
         raise click.UsageError(
             "--cluster local is another cluster than that of --kubeconfig and --context; choose one."
         )
@@ -179,10 +178,8 @@ def run(mode: str, on_exit: str, on_eof: str, view: bool | None, cluster: str | 
 
     if cluster is None:
         return run_live(options)
-    try:
+    with needing_kubernetes():
         from podtide.entrypoints.cluster.run import hollow_cluster  # noqa: PLC0415 - it brings a server
-    except ModuleNotFoundError as missing:
-        raise Misused(f"the package {missing.name} is not installed; install podtide[kubernetes]") from None
 
     with hollow_cluster(options.namespace or "default") as kubeconfig:
         return run_live(replace(options, kubeconfig=str(kubeconfig)))

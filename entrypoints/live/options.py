@@ -18,7 +18,7 @@ class RunOptions:
     app_id: str
     namespace: str | None
     kubeconfig: str | None
-    context: str | None
+    context_name: str | None
     properties_file: str | None
     conf: tuple[str, ...]
     acting: bool

@@ -20,7 +20,7 @@ from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.text.documents import schema_name
 from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import escaped
-from podtide.entrypoints.common.namespace import namespace_of
+from podtide.entrypoints.common.cluster_options import namespace_of, reached
 from podtide.entrypoints.common.output import ClusterRefused, Misused, print_object, printed, refused_as
 from podtide.entrypoints.common.types import SecondsType
 
@@ -61,8 +61,7 @@ def _kinds(context: click.Context, option: click.Parameter, value: str | None) -
 @click.command()
 @click.option("--app-id", required=True, callback=_app_id, metavar="ID", help="The application (spark-app-selector).")
 @click.option("--namespace", "-n", callback=namespace_of, metavar="NS", help="Its namespace (the context's).")
-@click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster ($KUBECONFIG, the pod's own, ~/.kube).")
-@click.option("--context", "context_name", metavar="NAME", help="A context of the kubeconfig (the current one).")
+@reached
 @click.option(
     "--timeout",
     default="2m",

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from podtide.entrypoints.common.help_sections import ExpertOption, SectionedCommand
+from podtide.entrypoints.common.option_groups import ExpertOption, SectionedCommand
 from podtide.entrypoints.common.output import Misused, check_streams, refused_as
 from podtide.entrypoints.common.types import DAY, SecondsType, SizeType
 from podtide.entrypoints.fleet.options import JOBS_MAX, MEMORY_MIN, memory_bytes

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import click
 
-from podtide.entrypoints.common.namespace import namespace_of
-from podtide.entrypoints.common.output import Misused, check_streams
+from podtide.entrypoints.common.cluster_options import namespace_of, reached
+from podtide.entrypoints.common.output import check_streams, needing_kubernetes
 from podtide.entrypoints.common.types import SecondsType
 
 FOLDER: Final = click.Path(path_type=Path)
@@ -70,8 +70,7 @@ def template(**given: Any) -> int:
 )
 @click.option("--services-namespace", metavar="NS", callback=namespace_of, help="Theirs. [default: the executors']")
 @click.option("--namespace", metavar="NS", callback=namespace_of, help="The executors'. [default: the context's]")
-@click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster ($KUBECONFIG, the pod's own, ~/.kube).")
-@click.option("--context", "context_name", metavar="NAME", help="A context of the kubeconfig (the current one).")
+@reached
 @click.option("--follow", is_flag=True, help="Repeat the check, and print what changes, until stopped.")
 @click.option(
     "--every",
@@ -88,10 +87,8 @@ def check(**given: Any) -> int:
     executor has no service, or a node has several. It needs to list pods in both namespaces.
     """
     check_streams()
-    try:
+    with needing_kubernetes():
         from podtide.entrypoints.shuffle.check import CheckOptions, run_check  # noqa: PLC0415 - usage errors need none
-    except ModuleNotFoundError as missing:
-        raise Misused(f"the package {missing.name} is not installed; install podtide[kubernetes]") from None
     return run_check(CheckOptions(**given))
 
 
@@ -113,8 +110,7 @@ def check(**given: Any) -> int:
     callback=_namespaces,
     help="Whose driver pods are watched. Repeatable. [default: the context's, or the pod's own]",
 )
-@click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster ($KUBECONFIG, the pod's own, ~/.kube).")
-@click.option("--context", "context_name", metavar="NAME", help="A context of the kubeconfig (the current one).")
+@reached
 @click.option(
     "--ended",
     default="1m",
@@ -150,8 +146,6 @@ def clean(**given: Any) -> int:
     does not answer, or refuses, they stay. It needs to get, list and watch pods in each namespace.
     """  # fmt: skip
     check_streams()
-    try:
+    with needing_kubernetes():
         from podtide.entrypoints.shuffle.clean import CleanOptions, run_cleaner  # noqa: PLC0415 - usage errors need none
-    except ModuleNotFoundError as missing:
-        raise Misused(f"the package {missing.name} is not installed; install podtide[kubernetes]") from None
     return run_cleaner(CleanOptions(**given))

@@ -44,8 +44,8 @@ from podtide.domain.fakes.yarn.description import YarnDescription, racks
 from podtide.entrypoints.common.app_config import FIXES, OF_PODS, AppSettings, app_settings
 from podtide.entrypoints.common.app_loop import Observer, Stuck
 from podtide.entrypoints.common.conf_options import given_conf
-from podtide.entrypoints.common.help_sections import ExpertOption, SectionedCommand
 from podtide.entrypoints.common.log_config import SettingsError
+from podtide.entrypoints.common.option_groups import ExpertOption, SectionedCommand
 from podtide.entrypoints.common.output import (
     Misused,
     UnreadableInput,

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import click
 
-from podtide.entrypoints.common.namespace import namespace_of
-from podtide.entrypoints.common.output import Misused, check_streams
+from podtide.entrypoints.common.cluster_options import namespace_of, reached
+from podtide.entrypoints.common.output import check_streams, needing_kubernetes
 from podtide.entrypoints.common.serving import FILE, listening
 from podtide.entrypoints.common.types import SecondsType, SizeType
 
@@ -34,8 +34,7 @@ def stage() -> None:
     "--store", type=FILE, required=True, metavar="FOLDER", help="The folder of the bundles; it survives the server."
 )
 @listening(10_000, in_clear="secrets are", purpose="for uploads")
-@click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster ($KUBECONFIG, the pod's own, ~/.kube).")
-@click.option("--context", "context_name", metavar="NAME", help="A context of the kubeconfig (the current one).")
+@reached
 @click.option("--bundle-max", type=SIZE, default="2g", show_default=True, metavar="SIZE", help="Limit of one bundle.")
 @click.option("--store-max", type=SIZE, default="20g", show_default=True, metavar="SIZE", help="Limit of all bundles.")
 @click.option(
@@ -64,10 +63,8 @@ def serve(**given: Any) -> int:
     removed, and a message says so. The store survives the server, also if the server is killed.
     """
     check_streams()
-    try:
+    with needing_kubernetes():
         from podtide.entrypoints.stage.serve import ServeOptions, run_server  # noqa: PLC0415 - usage errors need none
-    except ModuleNotFoundError as missing:
-        raise Misused(f"the package {missing.name} is not installed; install podtide[kubernetes]") from None
     return run_server(ServeOptions(**given))
 
 
@@ -108,10 +105,8 @@ def push(files: tuple[Path, ...], **given: Any) -> int:
     /var/podtide/stage: jars on the class path, Python modules on PYTHONPATH. The secret is shown once.
     """
     check_streams()
-    try:
+    with needing_kubernetes():
         from podtide.entrypoints.stage.push import PushOptions, run_push  # noqa: PLC0415 - usage errors need none
-    except ModuleNotFoundError as missing:
-        raise Misused(f"the package {missing.name} is not installed; install podtide[kubernetes]") from None
     return run_push(PushOptions(files=files, **given))
 
 
@@ -130,8 +125,6 @@ def gc(**given: Any) -> int:
     for all bundles.
     """
     check_streams()
-    try:
+    with needing_kubernetes():
         from podtide.entrypoints.stage.push import CollectOptions, run_collection  # noqa: PLC0415 - usage errors need none
-    except ModuleNotFoundError as missing:
-        raise Misused(f"the package {missing.name} is not installed; install podtide[kubernetes]") from None
     return run_collection(CollectOptions(**given))

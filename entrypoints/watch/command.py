@@ -32,7 +32,7 @@ from podtide.adapters.text.format import clock, count, lasting
 from podtide.adapters.text.progress import TerminalLine
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import Millis
-from podtide.entrypoints.common.help_sections import SectionedCommand
+from podtide.entrypoints.common.option_groups import SectionedCommand
 from podtide.entrypoints.common.output import (
     ClusterRefused,
     Misused,

@@ -27,8 +27,8 @@ from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.summary import MAX_ERROR, SEEDS
 from podtide.entrypoints.common.app_config import MASTER
 from podtide.entrypoints.common.conf_options import given_conf
-from podtide.entrypoints.common.help_sections import SectionedCommand
 from podtide.entrypoints.common.log_config import SettingsError
+from podtide.entrypoints.common.option_groups import SectionedCommand
 from podtide.entrypoints.common.output import (
     Misused,
     ModelRefused,

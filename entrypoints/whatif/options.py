@@ -10,7 +10,6 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
@@ -25,11 +24,9 @@ from podtide.domain.rerun.plan import AnyCluster
 from podtide.domain.scheduler.rules import FairPool
 from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.summary import MAX_ERROR
-from podtide.entrypoints.common.help_sections import ExpertOption
+from podtide.entrypoints.common.option_groups import Command, ExpertOption, together
 from podtide.entrypoints.common.output import Misused, UnreadableInput, check_replaceable, misused, refused_as
 from podtide.entrypoints.common.types import ShareType
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def priced(command: Command) -> Command:
@@ -81,30 +78,22 @@ def bounded(help_text: str) -> Callable[[Command], Command]:
 
 def known_better(whose: str, conf_help: str) -> Callable[[Command], Command]:
     """``--recorded-conf``, ``--recorded-properties-file``, ``--spark-version``: corrections of ``whose`` config."""
-
-    def decorated(command: Command) -> Command:
-        for option in (
-            click.option(
-                "--spark-version",
-                cls=ExpertOption,
-                metavar="VERSION",
-                help=f"Take the defaults of this Spark version ({whose} own).",
-            ),
-            click.option(
-                "--recorded-properties-file",
-                "properties_file",
-                cls=ExpertOption,
-                metavar="FILE",
-                help="The same as a file in the form of spark-defaults.conf; --recorded-conf overrides it.",
-            ),
-            click.option(
-                "--recorded-conf", "conf", cls=ExpertOption, multiple=True, metavar="KEY=VALUE", help=conf_help
-            ),
-        ):
-            command = option(command)
-        return command
-
-    return decorated
+    return together(
+        click.option("--recorded-conf", "conf", cls=ExpertOption, multiple=True, metavar="KEY=VALUE", help=conf_help),
+        click.option(
+            "--recorded-properties-file",
+            "properties_file",
+            cls=ExpertOption,
+            metavar="FILE",
+            help="The same as a file in the form of spark-defaults.conf; --recorded-conf overrides it.",
+        ),
+        click.option(
+            "--spark-version",
+            cls=ExpertOption,
+            metavar="VERSION",
+            help=f"Take the defaults of this Spark version ({whose} own).",
+        ),
+    )
 
 
 def in_json(command: Command) -> Command:
@@ -114,8 +103,10 @@ def in_json(command: Command) -> Command:
 
 def reported(command: Command) -> Command:
     """``--report`` and ``--overwrite``."""
-    command = click.option("--overwrite", is_flag=True, help="Let --report replace a file.")(command)
-    return click.option("--report", metavar="FILE", help="Also write a report as one HTML file.")(command)
+    return together(
+        click.option("--report", metavar="FILE", help="Also write a report as one HTML file."),
+        click.option("--overwrite", is_flag=True, help="Let --report replace a file."),
+    )(command)
 
 
 def given_prices(text: str | None) -> Prices | None:

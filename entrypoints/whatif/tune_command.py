@@ -20,7 +20,7 @@ from podtide.adapters.views.whatif.model import builtins
 from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.summary import MAX_ERROR
 from podtide.entrypoints.common.conf_options import given_conf
-from podtide.entrypoints.common.help_sections import SectionedCommand
+from podtide.entrypoints.common.option_groups import SectionedCommand
 from podtide.entrypoints.common.output import Misused, check_streams, print_object, printed, refused_as
 from podtide.entrypoints.common.types import ShareType
 from podtide.entrypoints.whatif import options as common_options

@@ -1,12 +1,26 @@
-"""Help in two parts: the options that most users need, and those for experts."""
+"""Options in groups: those that several commands share, and in the help those that only experts need."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 import click
 
 EXPERT: Final = "Expert options"
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Options as one decorator; help lists them in this order."""
+
+    def given(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return given
 
 
 class ExpertOption(click.Option):
