@@ -19,7 +19,7 @@ from typing import Final, NoReturn
 import click
 
 from podtide import __version__
-from podtide.entrypoints.common.interruption import SIGNALS
+from podtide.entrypoints.common.interruption import SIGNALS, silence
 from podtide.entrypoints.common.old_names import COMPLETION, renamed
 
 GROUPS: Final = {
@@ -83,14 +83,13 @@ class _Signals:
 
     Python drops an exception that strikes in a finalizer or in the callback of a weak reference, and goes on; each import
     has such a callback. ``sys.unraisablehook`` is told of it and may not raise itself, so it has a timer raise the signal
-    again: that ends a read that waits, too. Whatever else swallows the exception, ``number`` remains: the first signal.
+    again: that ends a read that waits, too. Whatever else swallows the exception, ``SIGNALS`` has the number.
     """
 
     def __init__(self) -> None:
-        self.number: int | None = None
         self._over = False  # nobody is left to be interrupted
 
-    def __enter__(self) -> _Signals:
+    def __enter__(self) -> None:
         SIGNALS.clear()
         self._restored = contextlib.ExitStack()
         restore = self._restored.callback
@@ -102,31 +101,24 @@ class _Signals:
             self._hook = sys.unraisablehook
             restore(setattr, sys, "unraisablehook", self._hook)
             sys.unraisablehook = self._dropped
-        return self
 
     def __exit__(self, *_exception: object) -> None:
         self._over = True
         self._restored.close()
 
     def _raise(self, number: int, _frame: FrameType | None) -> None:
-        self.number = self.number or number
         SIGNALS.append(number)
         if not self._over:
             raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
 
     def _dropped(self, dropped: sys.UnraisableHookArgs) -> None:
-        number = self.number
-        if number is None or not issubclass(dropped.exc_type, KeyboardInterrupt | Terminated):
+        if not SIGNALS or not issubclass(dropped.exc_type, KeyboardInterrupt | Terminated):
             self._hook(dropped)
             return
         self._restored.callback(signal.signal, signal.SIGALRM, signal.getsignal(signal.SIGALRM))
         self._restored.callback(signal.setitimer, signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, lambda _number, frame: self._raise(number, frame))
+        signal.signal(signal.SIGALRM, lambda _number, frame: self._raise(SIGNALS[0], frame))
         signal.setitimer(signal.ITIMER_REAL, RAISED_AGAIN_S)
-
-
-def _silence() -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class LazyGroup(click.Group):
@@ -184,22 +176,22 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         sys.stdout.flush()
     except OSError:  # what could not be written has been told; the interpreter would fail over it again
-        _silence()
+        silence()
     sys.exit(code)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; nothing but the code tells success."""
     interrupted = False
-    with _Signals() as signals:
+    with _Signals():
         try:
             code = _run(list(sys.argv[1:] if arguments is None else arguments))
         except (click.Abort, KeyboardInterrupt):
             code, interrupted = INTERRUPTED, True
         except Terminated as end:
             code = 128 + end.number
-    if signals.number is not None:  # even if its exception was swallowed and the command has come to its end
-        code, interrupted = 128 + signals.number, signals.number == signal.SIGINT
+    if SIGNALS:  # even if the exception was swallowed and the command has come to its end
+        code, interrupted = 128 + SIGNALS[0], SIGNALS[0] == signal.SIGINT
     if interrupted:
         click.echo("interrupted", err=True)
     return code
@@ -223,10 +215,10 @@ def _run(arguments: list[str]) -> int:
         return refusal.exit_code
     except BrokenPipeError:
         # The reader of our output has gone (``| head``): nobody is left to tell, and flushing would fail again.
-        _silence()
+        silence()
         return 0
     except OSError as refusal:  # a full disk under standard output
-        _silence()
+        silence()
         click.echo(f"podtide: the output cannot be written: {refusal.strerror or refusal}", err=True)
         return CANNOT_WRITE
     return code if isinstance(code, int) else 0

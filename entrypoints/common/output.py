@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from podtide.adapters.recording.records.decision_file import STDOUT, DecisionFil
 from podtide.adapters.recording.records.jsonl import RecordSpool
 from podtide.adapters.text.documents import with_plain_keys
 from podtide.adapters.text.safe import cause, display, escaped
-from podtide.entrypoints.common.interruption import check_wanted
+from podtide.entrypoints.common.interruption import check_wanted, silence
 
 ERRORS_SHOWN: Final = 20
 ERROR_CHARS_MAX: Final = 2_000
@@ -82,11 +81,6 @@ def printed() -> Iterator[None]:
     except OSError as problem:
         silence()
         raise Misused(f"standard output cannot be written: {cause(problem)}") from None
-
-
-def silence() -> None:
-    """Let go of standard output: what is buffered still would be refused again when the process ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextlib.contextmanager

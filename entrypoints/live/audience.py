@@ -22,7 +22,8 @@ from podtide.adapters.views.live.tracker import LiveTracker
 from podtide.domain.conf.redaction import Redaction
 from podtide.domain.stalls.stalls import StallNews
 from podtide.entrypoints.common.app_loop import Observer
-from podtide.entrypoints.common.output import Misused, refused_as, silence
+from podtide.entrypoints.common.interruption import silence
+from podtide.entrypoints.common.output import Misused, refused_as
 from podtide.entrypoints.live.options import RunOptions
 
 

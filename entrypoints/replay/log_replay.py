@@ -21,8 +21,9 @@ from podtide.adapters.text.progress import ByteProgress
 from podtide.adapters.text.safe import display
 from podtide.adapters.views.timeline.scaling import Timeline
 from podtide.entrypoints.common.conf_options import given_conf
+from podtide.entrypoints.common.interruption import silence
 from podtide.entrypoints.common.log_config import NothingToReplay, SettingsError
-from podtide.entrypoints.common.output import Misused, UnreadableInput, printed, refused_as, silence, unreadable
+from podtide.entrypoints.common.output import Misused, UnreadableInput, printed, refused_as, unreadable
 from podtide.entrypoints.replay.outputs import ReplayOptions, ReplayOutputs
 from podtide.entrypoints.replay.run import Replay, waits_of
 

@@ -39,16 +39,9 @@ from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.reasons import Remark
 from podtide.entrypoints.common.app_loop import Observer, Stuck
 from podtide.entrypoints.common.conf_options import given_conf
+from podtide.entrypoints.common.interruption import silence
 from podtide.entrypoints.common.log_config import SettingsError
-from podtide.entrypoints.common.output import (
-    Misused,
-    UnreadableInput,
-    print_object,
-    printed,
-    refused_as,
-    silence,
-    unreadable,
-)
+from podtide.entrypoints.common.output import Misused, UnreadableInput, print_object, printed, refused_as, unreadable
 from podtide.entrypoints.common.policies import CHOICES
 from podtide.entrypoints.replay.outputs import DIFFERS, ReplayOptions, ReplayOutputs, Sink
 from podtide.entrypoints.replay.overrides import ReplayTerms, ReplayWishes, TermsError, terms_of
