@@ -45,7 +45,7 @@ from podtide.entrypoints.replay.overrides import ReplayWishes
 from podtide.entrypoints.replay.recording import settled_terms
 from podtide.entrypoints.replay.story import RecordingStory, moment_of
 from podtide.entrypoints.whatif.answer import WhatIfTerms, whatif_document
-from podtide.entrypoints.whatif.logs import Ground
+from podtide.entrypoints.whatif.ground import Ground
 from podtide.entrypoints.whatif.recorded_log import Loaded
 from podtide.entrypoints.whatif.tune import BUDGET, BUDGET_MAX, SEEDS as TUNE_SEEDS, WITHIN, WORTH, TuneWish
 from podtide.entrypoints.whatif.tune_answer import TuneTerms, tune_answer
@@ -145,10 +145,8 @@ class OpenedLog:
             *(Variant(f"static {one}", {}, one) for one in counts),
         )
         with answering(display(self.log)):
-            terms = WhatIfTerms(
-                asked, _prices(price), overrides=self._overrides, spark_version=self._spark_version, seeds=seeds,
-                max_error=max_error, processes=self._processes,
-            )  # fmt: skip
+            ground = Ground(self._overrides, self._spark_version, None, seeds, max_error)
+            terms = WhatIfTerms(asked, _prices(price), ground, processes=self._processes)
             document = whatif_document(self.log, self._loaded, terms)
         if document.refused:
             raise ModelMisfit("\n".join(document.refused))

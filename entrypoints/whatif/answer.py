@@ -6,8 +6,9 @@ what happened the document says so and has no variants. Without a variant it tel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from returns.pipeline import is_successful
 
@@ -15,40 +16,35 @@ from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import display, escaped
 from podtide.adapters.views.whatif.document import WhatIfRequest, document
 from podtide.adapters.views.whatif.model import Document
-from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.fakes.yarn.description import YarnDescription
 from podtide.domain.recorded.unknowns import nothing_to_run
 from podtide.domain.rerun.plan import AnyCluster, Variant
 from podtide.domain.rerun.rerun import rerun as run_again
-from podtide.domain.scheduler.rules import FairPool
 from podtide.domain.whatif.planning import plan, recorded_conf
 from podtide.domain.whatif.prices import Prices
-from podtide.domain.whatif.summary import MAX_ERROR, SEEDS, VariantAnswer
+from podtide.domain.whatif.summary import SEEDS, VariantAnswer
 from podtide.entrypoints.common.output import Misused, ModelRefused, refused_as, usable
-from podtide.entrypoints.whatif.logs import shown_error
+from podtide.entrypoints.whatif.ground import Ground
+from podtide.entrypoints.whatif.logs import grounded, shown_error
 from podtide.entrypoints.whatif.overview import overview
 from podtide.entrypoints.whatif.recorded_log import Loaded
-from podtide.entrypoints.whatif.run import Announced, RerunFunction, answered, planned, refusal, study
+from podtide.entrypoints.whatif.run import Announced, RerunFunction, answered, planned, refusal
 from podtide.entrypoints.whatif.workers import BenchError
+
+OWN_GROUND: Final = Ground(seeds=SEEDS)
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIfTerms:
     """What is asked.
 
-    ``overrides``, ``spark_version``: what the user knows better than the log; ``max_error``: an own error beyond this share
-    means that the model does not fit; ``remarks``: what is to be said of what was given; ``processes``: that simulate counts
-    of executors and settings, None: as many as are worth it.
+    ``ground``: what the log is studied with; ``remarks``: what is to be said of what was given; ``processes``: that simulate
+    counts of executors and settings, None: as many as are worth it.
     """
 
     variants: tuple[Variant, ...] = ()
     prices: Prices | None = None
-    cluster: AnyCluster | None = None
-    pools: Mapping[str, FairPool] = field(default_factory=dict)
-    overrides: Sequence[SparkConf] = ()
-    spark_version: str | None = None
-    seeds: int = SEEDS
-    max_error: float = MAX_ERROR
+    ground: Ground = OWN_GROUND
     remarks: tuple[str, ...] = ()
     processes: int | None = None
 
@@ -66,37 +62,29 @@ def whatif_document(
     ``log``: as it was named; ``say``: is told what is under way, in words that are safe to print. Raises Misused for
     variants that cannot be, ModelRefused where there is nothing to run.
     """
-    application = loaded.application
-    conf = usable(recorded_conf(application, terms.overrides, terms.spark_version)).conf
+    application, ground = loaded.application, terms.ground
+    conf = usable(recorded_conf(application, ground.overrides, ground.spark_version)).conf
     wrong: list[str] = []
     masters = [conf.master]
     for variant in terms.variants:
-        checked = plan(application, conf, variant, cluster=terms.cluster, pools=terms.pools)
+        checked = plan(application, conf, variant, cluster=ground.cluster, pools=ground.pools)
         if is_successful(checked):
             masters.append(checked.unwrap().conf.master)
         else:
             wrong.extend(shown_error(error, conf) for error in checked.failure())
     if wrong:
         raise Misused(*dict.fromkeys(wrong))
-    if terms.cluster is not None:
-        _check_cluster(terms.cluster, masters)
+    if ground.cluster is not None:
+        _check_cluster(ground.cluster, masters)
     if (nothing := nothing_to_run(application)) is not None:
         raise ModelRefused(f"{display(log)}: {nothing}")
     runs = Announced(rerun, say)
     runs.begin("simulating its own config")
-    made = study(
-        application,
-        terms.overrides,
-        terms.spark_version,
-        cluster=terms.cluster,
-        seeds=terms.seeds,
-        pools=terms.pools,
-        rerun=runs,
-    )
+    made = grounded(application, ground, runs)
     if not is_successful(made):
         raise Misused(*(shown_error(error, conf) for error in made.failure()))
     found = made.unwrap()
-    refused = refusal(found, terms.max_error)
+    refused = refusal(found, ground.max_error)
     answers: list[VariantAnswer] = []
     for place, variant in enumerate(() if refused else terms.variants):
         runs.begin(f"simulating {escaped(variant.name, 60)}, {place + 1} of {len(terms.variants)}")
@@ -110,7 +98,7 @@ def whatif_document(
         with refused_as(Misused, BenchError):
             general = overview(found, terms.prices, rerun=rerun, processes=terms.processes, progress=went_on)
     notes = tuple(dict.fromkeys((*terms.remarks, *found.conf.notes, *loaded.notes)))
-    request = WhatIfRequest(log, terms.prices, terms.max_error, terms.seeds, notes=notes, refused=refused)
+    request = WhatIfRequest(log, terms.prices, ground.max_error, ground.seeds, notes=notes, refused=refused)
     return document(application, conf, found.replay, found.error, answers, request, general)
 
 

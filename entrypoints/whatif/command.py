@@ -24,9 +24,8 @@ from podtide.adapters.views.whatif.model import builtins
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.rerun.plan import EXECUTORS_MAX, Variant
 from podtide.domain.rerun.rerun import rerun as run_again
-from podtide.domain.whatif.summary import MAX_ERROR, SEEDS
+from podtide.domain.whatif.summary import SEEDS
 from podtide.entrypoints.common.app_config import MASTER
-from podtide.entrypoints.common.conf_options import given_conf
 from podtide.entrypoints.common.log_config import SettingsError
 from podtide.entrypoints.common.option_groups import SectionedCommand
 from podtide.entrypoints.common.output import (
@@ -50,23 +49,12 @@ Read = Callable[[str, Sequence[SparkConf], str | None], Loaded]
 
 
 @dataclass(frozen=True)
-class WhatIfOptions:
+class WhatIfOptions(common_options.GroundOptions):
     """What the command line asks for."""
 
     log: str
     wishes: VariantWishes = field(default_factory=VariantWishes)
-    cluster: str | None = None
-    fair_scheduler: str | None = None
     kubernetes: bool = False
-    price: str | None = None
-    seeds: int = SEEDS
-    max_error: float = MAX_ERROR
-    conf: tuple[str, ...] = ()
-    properties_file: str | None = None
-    spark_version: str | None = None
-    as_json: bool = False
-    report: str | None = None
-    overwrite: bool = False
 
 
 @click.command(cls=SectionedCommand)
@@ -149,7 +137,7 @@ def run(options: WhatIfOptions, *, read: Read = load, rerun: RerunFunction = run
         refused_as(UnreadableInput, LogError),
         refused_as(Misused, SettingsError),
     ):
-        loaded = read(options.log, terms.overrides, options.spark_version)
+        loaded = read(options.log, terms.ground.overrides, options.spark_version)
     with TerminalLine(sys.stderr) as line:
         found = whatif_document(options.log, loaded, terms, rerun=rerun, say=line.put)
     if options.as_json:
@@ -182,11 +170,5 @@ def _terms(options: WhatIfOptions) -> WhatIfTerms:
     prices = common_options.given_prices(options.price)
     if options.kubernetes and not variants:
         variants = (Variant("on kubernetes", {"spark.master": MASTER}),)
-    cluster = common_options.given_cluster(options.cluster)
-    pools = common_options.given_pools(options.fair_scheduler)
-    common_options.check_report(options.report, overwrite=options.overwrite)
-    given = given_conf(options.conf, options.properties_file, options.spark_version, "--recorded-conf")
-    return WhatIfTerms(
-        variants, prices, cluster, pools, given.layers, options.spark_version, options.seeds, options.max_error,
-        tuple(given.remarks),
-    )  # fmt: skip
+    ground, remarks = common_options.given_ground(options)
+    return WhatIfTerms(variants, prices, ground, remarks)

@@ -26,7 +26,8 @@ from podtide.domain.whatif.prediction import SURE, Certainty, amounts, certainty
 from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.summary import typical
 from podtide.entrypoints.whatif.diff_sides import ConfigSide
-from podtide.entrypoints.whatif.logs import Ground, LogFault, Read, UnusableLog, read_log, shown_error, studied
+from podtide.entrypoints.whatif.ground import Ground
+from podtide.entrypoints.whatif.logs import LogFault, Read, UnusableLog, read_log, shown_error, studied
 from podtide.entrypoints.whatif.run import RerunFunction, Study
 
 

@@ -34,7 +34,8 @@ from podtide.entrypoints.common.output import Misused, check_streams, print_obje
 from podtide.entrypoints.whatif import options as common_options
 from podtide.entrypoints.whatif.diff import Differ, compare
 from podtide.entrypoints.whatif.diff_sides import RECORDED, ConfigSide, SideError, side_of
-from podtide.entrypoints.whatif.logs import Ground, Read, read_log, read_shown
+from podtide.entrypoints.whatif.ground import Ground
+from podtide.entrypoints.whatif.logs import Read, read_log, read_shown
 from podtide.entrypoints.whatif.run import Announced, RerunFunction
 from podtide.entrypoints.whatif.workers import PROCESSES_MAX, processors
 

@@ -6,13 +6,13 @@ A log is either ``UsableLog`` (its application, run again under its own config, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
 from returns.pipeline import is_successful
+from returns.result import Result
 
 from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.text.safe import escaped
@@ -20,9 +20,7 @@ from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.spark_conf import ConfError, SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.domain.recorded.unknowns import nothing_to_run
-from podtide.domain.rerun.plan import AnyCluster
-from podtide.domain.scheduler.rules import FairPool
-from podtide.domain.whatif.summary import MAX_ERROR
+from podtide.entrypoints.whatif.ground import Ground
 from podtide.entrypoints.whatif.run import RerunFunction, Study, refusal, study
 
 
@@ -50,18 +48,6 @@ class UsableLog(NamedTuple):
 
 Read = Callable[[str], Application]
 """Reads a log by its name. Raises LogError, or NothingToReplay where there is nothing to run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """What all logs are studied with: see ``whatif.study``."""
-
-    overrides: Sequence[SparkConf] = ()
-    spark_version: str | None = None
-    cluster: AnyCluster | None = None
-    seeds: int = 1
-    max_error: float = MAX_ERROR
-    pools: Mapping[str, FairPool] = field(default_factory=dict)
 
 
 class OverridesRefused(Exception):
@@ -100,7 +86,18 @@ def studied(log: str, ground: Ground, read: Read, rerun: RerunFunction) -> Usabl
         return UnusableLog(log, LogFault.REFUSED, escaped(str(nothing)))
     if (why := nothing_to_run(application)) is not None:
         return UnusableLog(log, LogFault.REFUSED, why)
-    made = study(
+    made = grounded(application, ground, rerun)
+    if not is_successful(made):
+        raise OverridesRefused(made.failure())
+    found = made.unwrap()
+    if reasons := refusal(found, ground.max_error):
+        return UnusableLog(log, LogFault.REFUSED, reasons[0])
+    return UsableLog(log, found)
+
+
+def grounded(application: Application, ground: Ground, rerun: RerunFunction) -> Result[Study, tuple[ConfError, ...]]:
+    """The study of an application on this ground; errors are those of what the user lays over its conf."""
+    return study(
         application,
         ground.overrides,
         ground.spark_version,
@@ -109,12 +106,6 @@ def studied(log: str, ground: Ground, read: Read, rerun: RerunFunction) -> Usabl
         pools=ground.pools,
         rerun=rerun,
     )
-    if not is_successful(made):
-        raise OverridesRefused(made.failure())
-    found = made.unwrap()
-    if reasons := refusal(found, ground.max_error):
-        return UnusableLog(log, LogFault.REFUSED, reasons[0])
-    return UsableLog(log, found)
 
 
 def shown_error(error: ConfError, conf: SparkConf) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -23,10 +24,29 @@ from podtide.adapters.views.whatif.model import Document
 from podtide.domain.rerun.plan import AnyCluster
 from podtide.domain.scheduler.rules import FairPool
 from podtide.domain.whatif.prices import Prices
-from podtide.domain.whatif.summary import MAX_ERROR
+from podtide.domain.whatif.summary import MAX_ERROR, SEEDS
+from podtide.entrypoints.common.conf_options import given_conf
 from podtide.entrypoints.common.option_groups import Command, ExpertOption, together
 from podtide.entrypoints.common.output import Misused, UnreadableInput, check_replaceable, misused, refused_as
 from podtide.entrypoints.common.types import ShareType
+from podtide.entrypoints.whatif.ground import Ground
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroundOptions:
+    """What the command line says of logs, and of the answer's form."""
+
+    price: str | None = None
+    cluster: str | None = None
+    fair_scheduler: str | None = None
+    seeds: int = SEEDS
+    max_error: float = MAX_ERROR
+    conf: tuple[str, ...] = ()
+    properties_file: str | None = None
+    spark_version: str | None = None
+    as_json: bool = False
+    report: str | None = None
+    overwrite: bool = False
 
 
 def priced(command: Command) -> Command:
@@ -125,6 +145,17 @@ def given_pools(path: str | None) -> dict[str, FairPool]:
     """The pools of ``--fair-scheduler``, if it is given. Raises Misused."""
     with refused_as(Misused, FairSchedulerError):
         return {} if path is None else read_pools(Path(path))
+
+
+def given_ground(options: GroundOptions) -> tuple[Ground, tuple[str, ...]]:
+    """What logs are studied with, and what is to be said of what was given; a report that could not be written is refused.
+    Raises Misused, UnreadableInput."""
+    cluster = given_cluster(options.cluster)
+    pools = given_pools(options.fair_scheduler)
+    check_report(options.report, overwrite=options.overwrite)
+    given = given_conf(options.conf, options.properties_file, options.spark_version, "--recorded-conf")
+    ground = Ground(given.layers, options.spark_version, cluster, options.seeds, options.max_error, pools)
+    return ground, tuple(given.remarks)
 
 
 def check_report(path: str | None, *, overwrite: bool) -> None:

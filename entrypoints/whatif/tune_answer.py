@@ -20,7 +20,8 @@ from podtide.domain.whatif.search.defaults import default_space, footing
 from podtide.domain.whatif.search.in_effect import in_effect
 from podtide.domain.whatif.search.space import AS_RAN, Space
 from podtide.entrypoints.common.output import Misused, ModelRefused, Refusal, UnreadableInput, refused_as
-from podtide.entrypoints.whatif.logs import Ground, LogFault, OverridesRefused, Read, UnusableLog, UsableLog, studied
+from podtide.entrypoints.whatif.ground import Ground
+from podtide.entrypoints.whatif.logs import LogFault, OverridesRefused, Read, UnusableLog, UsableLog, studied
 from podtide.entrypoints.whatif.run import Announced, RerunFunction
 from podtide.entrypoints.whatif.tune import SEEDS, Tuned, TuneWish, in_order, tune as tune_runs
 from podtide.entrypoints.whatif.tune_space import Edit, SpaceError, edited

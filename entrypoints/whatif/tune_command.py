@@ -9,7 +9,7 @@ and only where that is a terminal.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import click
@@ -18,13 +18,11 @@ from podtide.adapters.recording.records.decision_file import STDOUT
 from podtide.adapters.text.progress import CountProgress
 from podtide.adapters.views.whatif.model import builtins
 from podtide.domain.rerun.rerun import rerun as run_again
-from podtide.domain.whatif.summary import MAX_ERROR
-from podtide.entrypoints.common.conf_options import given_conf
 from podtide.entrypoints.common.option_groups import SectionedCommand
 from podtide.entrypoints.common.output import Misused, check_streams, print_object, printed, refused_as
 from podtide.entrypoints.common.types import ShareType
 from podtide.entrypoints.whatif import options as common_options
-from podtide.entrypoints.whatif.logs import Ground, Read, read_shown
+from podtide.entrypoints.whatif.logs import Read, read_shown
 from podtide.entrypoints.whatif.run import RerunFunction
 from podtide.entrypoints.whatif.tune import BUDGET, BUDGET_MAX, SEEDS, WITHIN, WORTH, TuneWish
 from podtide.entrypoints.whatif.tune_answer import TuneTerms, tune_answer
@@ -37,7 +35,7 @@ WITHIN_MIN: Final = -0.99
 
 
 @dataclass(frozen=True)
-class TuneOptions:
+class TuneOptions(common_options.GroundOptions):
     """What the command line asks for."""
 
     logs: tuple[str, ...]
@@ -45,19 +43,9 @@ class TuneOptions:
     worth: float = WORTH
     spaces: tuple[str, ...] = ()
     budget: int = BUDGET
-    seeds: int = SEEDS
+    seeds: int = field(default=SEEDS, kw_only=True)
     seed: int = 0
-    price: str | None = None
-    cluster: str | None = None
-    fair_scheduler: str | None = None
-    max_error: float = MAX_ERROR
-    conf: tuple[str, ...] = ()
-    properties_file: str | None = None
-    spark_version: str | None = None
     jobs: int | None = None
-    as_json: bool = False
-    report: str | None = None
-    overwrite: bool = False
 
 
 @click.command(cls=SectionedCommand)
@@ -156,10 +144,6 @@ def _terms(options: TuneOptions) -> TuneTerms:
     prices = common_options.given_prices(options.price)
     with refused_as(Misused, SpaceError):
         edits = edits_of(options.spaces)
-    cluster = common_options.given_cluster(options.cluster)
-    pools = common_options.given_pools(options.fair_scheduler)
-    common_options.check_report(options.report, overwrite=options.overwrite)
-    given = given_conf(options.conf, options.properties_file, options.spark_version, "--recorded-conf")
-    ground = Ground(given.layers, options.spark_version, cluster, options.seeds, options.max_error, pools)
+    ground, remarks = common_options.given_ground(options)
     wish = TuneWish(options.within, options.worth, options.budget, options.seed, prices, options.jobs)
-    return TuneTerms(ground, wish, edits, tuple(given.remarks))
+    return TuneTerms(ground, wish, edits, remarks)

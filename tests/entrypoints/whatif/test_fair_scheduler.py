@@ -12,7 +12,8 @@ from podtide.domain.base.units import Millis
 from podtide.domain.rerun.plan import Variant
 from podtide.domain.rerun.rerun import rerun
 from podtide.domain.scheduler.rules import FairPool
-from podtide.entrypoints.whatif.logs import Ground, UsableLog, studied
+from podtide.entrypoints.whatif.ground import Ground
+from podtide.entrypoints.whatif.logs import UsableLog, studied
 from podtide.entrypoints.whatif.run import ask, evaluate, planned, study
 from tests.support import commands
 from tests.support.rerun_play import AT_ONCE, app, job, stage
