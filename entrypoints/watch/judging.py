@@ -121,9 +121,14 @@ def _entry(judged: Judged, unit: str) -> dict[str, Any]:
     return entry | ({"new_level": True} if judged.new_level else {})
 
 
-def app_entry(run: KeptRun) -> dict[str, Any]:
-    """Whose run it is, as events say it."""
-    return {"name": run.name, "id": run.key.app_id, "attempt": run.key.attempt or None}
+def run_entry(run: KeptRun) -> dict[str, Any]:
+    """Which run it is, as every event of a run begins."""
+    return {
+        "app": {"name": run.name, "id": run.key.app_id, "attempt": run.key.attempt or None},
+        "run": run.id,
+        "log": shown_place(run.place),
+        "started_ms": run.key.started_ms,
+    }
 
 
 def _body(
@@ -132,10 +137,7 @@ def _body(
     """What is told of a regression or an improvement."""
     typical = None if judged.typical is None else history.run(judged.typical)
     return {
-        "app": app_entry(run),
-        "run": run.id,
-        "log": shown_place(run.place),
-        "started_ms": run.key.started_ms,
+        **run_entry(run),
         "measure": measure.value,
         "unit": _unit(measure, prices),
         "value": round(value, 6),

@@ -35,7 +35,7 @@ from podtide.domain.base.units import Millis
 from podtide.domain.whatif.prices import Prices
 from podtide.entrypoints.fleet.run import Answers
 from podtide.entrypoints.fleet.work import FleetOptions, failed, request
-from podtide.entrypoints.watch.judging import Sinks, app_entry, judge_all
+from podtide.entrypoints.watch.judging import Sinks, judge_all, run_entry
 from podtide.entrypoints.watch.take_up import TakeUpOptions, take_up
 
 TakeUp = Callable[[TakeUpOptions, bytes], bytes]
@@ -194,10 +194,7 @@ def _keep(history: RunHistory, found: FoundLog, run: WatchedRun, sinks: Sinks, t
 
 def _stall_body(run: KeptRun, stalls: Sequence[RunStalled]) -> dict[str, object]:
     return {
-        "app": app_entry(run),
-        "run": run.id,
-        "log": shown_place(run.place),
-        "started_ms": run.key.started_ms,
+        **run_entry(run),
         "finished": run.finished,
         "stalls": [msgspec.to_builtins(one) for one in stalls[:STALLS_TOLD]],
         "stalls_left_out": max(0, len(stalls) - STALLS_TOLD),
@@ -207,10 +204,7 @@ def _stall_body(run: KeptRun, stalls: Sequence[RunStalled]) -> dict[str, object]
 def _run_body(run: KeptRun) -> dict[str, object]:
     row = run.row
     return {
-        "app": app_entry(run),
-        "run": run.id,
-        "log": shown_place(run.place),
-        "started_ms": run.key.started_ms,
+        **run_entry(run),
         "finished": run.finished,
         "healthy": run.healthy,
         "status": row.status.value,
