@@ -7,11 +7,13 @@ the closed list below, so that it can be counted; ``text`` is a sentence, withou
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from podtide.adapters.text.redactor import Redactor
+from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol.reasons import Fact
 
@@ -70,3 +72,9 @@ class Notice(NamedTuple):
 
 Notify: TypeAlias = Callable[[Notice], None]
 """Takes each notice. May be called from any thread; must not block for long and must not raise."""
+
+
+def say(notice: Notice) -> None:
+    """A ``Notify`` that tells people on stderr."""
+    mark = "" if notice.level is Level.INFO else f"{notice.level.value}: "
+    print(f"podtide: {mark}{escaped(notice.text, 2_000)}", file=sys.stderr, flush=True)

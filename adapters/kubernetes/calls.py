@@ -18,6 +18,7 @@ Nothing here raises: every call ends in a value.
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from podtide.adapters.kubernetes.errors import (
     unanswered,
 )
 from podtide.adapters.kubernetes.ratelimit import Backoff, CallTurn, Jitter, RateLimiter, Wait
+from podtide.adapters.notices import Notify
 from podtide.adapters.text.safe import escaped
 from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, CallFailure
 from podtide.domain.protocol.pods import APP_LABEL, EXECUTOR_LABEL
@@ -56,6 +58,9 @@ RELISTS_MAX: Final = 5
 Quiet = frozenset[RefusalSort]
 NOTHING: Final[Quiet] = frozenset()
 ABSENT: Final[Quiet] = frozenset({RefusalSort.MISSING})
+
+ENDED: Final = frozenset({"Succeeded", "Failed"})
+"""Phases of pods of which nothing runs any more."""
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding an answer raises that is not what it should be."""
@@ -385,6 +390,15 @@ class Caller:
             token = page.metadata.token
             if not token:
                 return
+
+
+def lone_caller(
+    api: ApiClient, calls: str, clock: Clock, notify: Notify, ending: threading.Event | None = None
+) -> Caller:
+    """A caller with a lane of its own. ``calls``: what they are called, for people. Nothing is repeated after ``ending``."""
+    chance, wait = random.Random().random, (ending or threading.Event()).wait  # noqa: S311 - jitter of back-offs
+    lane = RateLimiter(calls, clock, notify, jitter=chance, wait=wait)
+    return Caller(api, lane, clock, Complaints(clock, notify), CallCounts(), jitter=chance, wait=wait)
 
 
 def _nonsense(request: ApiRequest, wrong: Exception) -> RefusedCall:

@@ -13,8 +13,6 @@ application in client mode has no driver pod; if Spark itself runs it, nothing o
 
 from __future__ import annotations
 
-import random
-import threading
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
@@ -23,9 +21,8 @@ import msgspec
 from podtide.adapters.clock import Clock
 from podtide.adapters.kubernetes.api import ApiClient, Query
 from podtide.adapters.kubernetes.apply.delete import Cleaner, Propagation, Swept
-from podtide.adapters.kubernetes.calls import CallCounts, Caller, Meta, Named, SeenPod, SeenSet, selector
-from podtide.adapters.kubernetes.errors import Complaints, RefusalSort, RefusedCall
-from podtide.adapters.kubernetes.ratelimit import RateLimiter
+from podtide.adapters.kubernetes.calls import ENDED, Caller, Meta, Named, SeenPod, SeenSet, lone_caller, selector
+from podtide.adapters.kubernetes.errors import RefusalSort, RefusedCall
 from podtide.adapters.notices import Notify
 from podtide.adapters.text.safe import escaped
 from podtide.domain.jvm.instants import parse_instant
@@ -48,7 +45,6 @@ USUAL: Final = tuple(kind for kind in KINDS if kind not in {DRIVERS, "persistent
 """What is deleted unless told otherwise."""
 
 DRIVER_ROLE: Final = "driver"
-_OVER: Final = frozenset({"Succeeded", "Failed"})
 SETS: Final = frozenset({"statefulsets", "deployments"})
 SERVED_ELSEWHERE: Final = frozenset({*SETS, "leases"})
 """Kinds of API groups that a server may not have."""
@@ -120,7 +116,7 @@ class Leftovers:
             found.extend(
                 f"driver pod {escaped(pod.metadata.name)} is {escaped(pod.status.phase or 'there')}"
                 for pod in pods
-                if pod.status.phase not in _OVER and pod.metadata.deletion is None
+                if pod.status.phase not in ENDED and pod.metadata.deletion is None
             )
         every = [("labelSelector", selector(self._app_id))]
         for page in self._caller.pages("leases", self._namespace, every, SeenLease, self._deadline):
@@ -218,9 +214,7 @@ def leftovers_of(
     calls: str,
 ) -> Leftovers:
     """The leftovers of an application, with a rate limiter of their own. ``calls``: what it is called, for people."""
-    chance, wait = random.Random().random, threading.Event().wait  # noqa: S311 - jitter of back-offs
-    limiter = RateLimiter(calls, clock, notify, jitter=chance, wait=wait)
-    caller = Caller(api, limiter, clock, Complaints(clock, notify), CallCounts(), jitter=chance, wait=wait)
+    caller = lone_caller(api, calls, clock, notify)
     return Leftovers(caller, Cleaner(caller, namespace), namespace, app_id, caller.deadline(within_s))
 
 

@@ -6,18 +6,14 @@ have lost its labels. An answer that cannot be read is none.
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Callable, Collection
 from typing import Final
 
-import msgspec
-
 from podtide.adapters.clock import Clock
 from podtide.adapters.kubernetes.api import ApiClient
-from podtide.adapters.kubernetes.calls import ABSENT, UNREADABLE, CallCounts, Caller, SeenPod, path_of
-from podtide.adapters.kubernetes.errors import ApiRequest, Complaints, RefusalSort, RefusedCall
-from podtide.adapters.kubernetes.ratelimit import RateLimiter
+from podtide.adapters.kubernetes.calls import ABSENT, ENDED, SeenPod, decoded, lone_caller, path_of
+from podtide.adapters.kubernetes.errors import ApiRequest, RefusalSort, RefusedCall
 from podtide.adapters.notices import Notify
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol.pods import APP_LABEL
@@ -29,7 +25,6 @@ from podtide.domain.shuffle_service.applications import (
     FindApplication,
 )
 
-ENDED: Final = frozenset({"Succeeded", "Failed"})
 SEARCH_S: Final = 20.0
 """How long one question may take, with all its pages and repeats."""
 
@@ -40,10 +35,7 @@ class ApplicationPods:
     def __init__(self, api: ApiClient, namespaces: Collection[str], clock: Clock, notify: Notify) -> None:
         self._namespaces = sorted(namespaces)
         self._ending = threading.Event()
-        chance = random.Random().random  # noqa: S311 - jitter of back-offs
-        wait = self._ending.wait
-        limiter = RateLimiter("questions about applications", clock, notify, jitter=chance, wait=wait)
-        self._caller = Caller(api, limiter, clock, Complaints(clock, notify), CallCounts(), jitter=chance, wait=wait)
+        self._caller = lone_caller(api, "questions about applications", clock, notify, self._ending)
 
     def find(
         self, search: FindApplication, modified_at: Callable[[ApplicationId], Millis]
@@ -70,10 +62,7 @@ class ApplicationPods:
         answer = self._caller.ask(ApiRequest("get", "pods", path, driver.name), deadline, quiet=ABSENT)
         if isinstance(answer, RefusedCall):
             return False if answer.sort is RefusalSort.MISSING else None
-        try:
-            pod = msgspec.json.decode(answer.body, type=SeenPod)
-        except UNREADABLE:
-            pod = SeenPod()
+        pod = decoded(SeenPod, answer.body)
         return None if not pod.metadata.uid else pod.metadata.uid == driver.uid and pod.status.phase not in ENDED
 
     def end(self) -> None:

@@ -13,10 +13,11 @@ from typing import Final, NamedTuple, assert_never
 
 from podtide.adapters.clock import Clock
 from podtide.adapters.kubernetes.api import ApiClient
+from podtide.adapters.kubernetes.calls import ENDED
 from podtide.adapters.kubernetes.errors import Complaints
 from podtide.adapters.kubernetes.watch.sensor import PodSensor, SensorSettings
 from podtide.adapters.notices import Level, Notice, Notify, Topic
-from podtide.adapters.shuffle_service.application_pods import ENDED, ApplicationPods
+from podtide.adapters.shuffle_service.application_pods import ApplicationPods
 from podtide.adapters.shuffle_service.directories import ApplicationDirectories
 from podtide.adapters.text.safe import cause
 from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated, WatchStimulus

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import threading
 from collections.abc import Mapping
 from typing import Final
 
@@ -11,9 +9,8 @@ import msgspec
 
 from podtide.adapters.clock import Clock
 from podtide.adapters.kubernetes.api import ApiClient
-from podtide.adapters.kubernetes.calls import CallCounts, Caller, Condition, Meta
-from podtide.adapters.kubernetes.errors import Complaints, RefusedCall
-from podtide.adapters.kubernetes.ratelimit import RateLimiter
+from podtide.adapters.kubernetes.calls import ENDED, Meta, Phased, lone_caller
+from podtide.adapters.kubernetes.errors import RefusedCall
 from podtide.adapters.notices import Notify
 from podtide.domain.protocol.pods import APP_LABEL, EXECUTOR_ROLE, ROLE_LABEL
 from podtide.domain.shuffle_service.services import PlacedExecutor, ServicePod, ServicesSeen, ServicesUnseen
@@ -21,17 +18,13 @@ from podtide.domain.shuffle_service.services import PlacedExecutor, ServicePod, 
 LOOK_S: Final = 20.0
 """How long one look may take, with all its pages and repeats."""
 
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
-
 
 class _Spec(msgspec.Struct):
     node: str = msgspec.field(default="", name="nodeName")
 
 
-class _Status(msgspec.Struct):
-    phase: str | None = None
+class _Status(Phased):
     address: str = msgspec.field(default="", name="podIP")
-    conditions: list[Condition] | None = None
 
 
 class PodOnNode(msgspec.Struct):
@@ -44,7 +37,7 @@ class PodOnNode(msgspec.Struct):
     @property
     def alive(self) -> bool:
         """Whether it has not ended."""
-        return self.status.phase not in _ENDED
+        return self.status.phase not in ENDED
 
     def label(self, key: str) -> str:
         """A label; "" where it has none."""
@@ -65,10 +58,7 @@ class ServicePods:
     ) -> None:
         self._services = (services_namespace, ",".join(f"{key}={value}" for key, value in labels.items()))
         self._applications = (namespace, f"{APP_LABEL},{ROLE_LABEL}")
-        wait = threading.Event().wait
-        chance = random.Random().random  # noqa: S311 - jitter of back-offs
-        limiter = RateLimiter("lists of pods", clock, notify, jitter=chance, wait=wait)
-        self._caller = Caller(api, limiter, clock, Complaints(clock, notify), CallCounts(), jitter=chance, wait=wait)
+        self._caller = lone_caller(api, "lists of pods", clock, notify)
 
     def look(self) -> ServicesSeen | ServicesUnseen:
         """Everything there is now."""

@@ -5,19 +5,16 @@ A namespace that is gone has an empty list, so no namespace is asked for: ``list
 
 from __future__ import annotations
 
-import random
 import threading
 from typing import Final
 
 from podtide.adapters.clock import Clock
 from podtide.adapters.kubernetes.api import ApiClient
-from podtide.adapters.kubernetes.calls import CallCounts, Caller, SeenPod
-from podtide.adapters.kubernetes.errors import Complaints, RefusedCall
-from podtide.adapters.kubernetes.ratelimit import RateLimiter
+from podtide.adapters.kubernetes.calls import ENDED, SeenPod, lone_caller
+from podtide.adapters.kubernetes.errors import RefusedCall
 from podtide.adapters.notices import Notify
 from podtide.domain.staging.bundles import FindOwners, OwnersFound, OwnersUnknown
 
-ENDED: Final = frozenset({"Succeeded", "Failed"})
 SEARCH_S: Final = 20.0
 """How long one question may take, with all its pages and repeats."""
 
@@ -27,10 +24,7 @@ class OwnerPods:
 
     def __init__(self, api: ApiClient, clock: Clock, notify: Notify) -> None:
         self._ending = threading.Event()
-        chance = random.Random().random  # noqa: S311 - jitter of back-offs
-        wait = self._ending.wait
-        limiter = RateLimiter("lists of pods", clock, notify, jitter=chance, wait=wait)
-        self._caller = Caller(api, limiter, clock, Complaints(clock, notify), CallCounts(), jitter=chance, wait=wait)
+        self._caller = lone_caller(api, "lists of pods", clock, notify, self._ending)
 
     def find(self, search: FindOwners) -> OwnersFound | OwnersUnknown:
         """The answer to a question; it always has one."""

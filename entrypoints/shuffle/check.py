@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from contextlib import closing
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Final
 
 from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubernetes.api import ConnectionRefused, connect
-from podtide.adapters.notices import Level, Notice
+from podtide.adapters.notices import say
 from podtide.adapters.shuffle_service.pods import ServicePods
 from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import escaped
@@ -53,7 +52,7 @@ def run_check(options: CheckOptions) -> int:
         closing(connect(options.kubeconfig, options.context_name, clock=clock)) as api,
     ):
         namespace = options.namespace or api.namespace or "default"
-        pods = ServicePods(api, labels, options.services_namespace or namespace, namespace, clock, _say)
+        pods = ServicePods(api, labels, options.services_namespace or namespace, namespace, clock, say)
         seen = pods.look()
         if not isinstance(seen, ServicesSeen):
             raise ClusterRefused("the API server did not say which pods there are")
@@ -92,8 +91,3 @@ def _news(report: ShuffleReport) -> str:
 def _names(names: tuple[str, ...] | list[str]) -> str:
     more = len(names) - NAMES_SHOWN
     return escaped(", ".join(names[:NAMES_SHOWN])) + (f" and {more} more" if more > 0 else "")
-
-
-def _say(notice: Notice) -> None:
-    mark = "" if notice.level is Level.INFO else f"{notice.level.value}: "
-    print(f"podtide: {mark}{escaped(notice.text, 2_000)}", file=sys.stderr, flush=True)

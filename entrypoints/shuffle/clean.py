@@ -13,11 +13,10 @@ from typing import Final
 from podtide.adapters.clock import SystemClock
 from podtide.adapters.http_server.small_server import CannotServe, HttpAsked, HttpReply, SmallServer
 from podtide.adapters.kubernetes.api import ConnectionRefused, connect
-from podtide.adapters.notices import Level, Notice
+from podtide.adapters.notices import say
 from podtide.adapters.shuffle_service.cleaning import CleaningFigures, DirectoryCleaner
 from podtide.adapters.shuffle_service.directories import ApplicationDirectories, RootUnusable
 from podtide.adapters.text.format import count
-from podtide.adapters.text.safe import escaped
 from podtide.domain.shuffle_service.applications import CleanerConfig, CleaningCause
 from podtide.entrypoints.common.output import ClusterRefused, Misused, UnreadableInput, printed, refused_as
 
@@ -62,7 +61,7 @@ def run_cleaner(options: CleanOptions) -> int:
             ended_ms=0 if options.once else int(options.ended * 1000),
             orphan_ms=int(options.orphans * 1000),
         )
-        cleaner = DirectoryCleaner(api, directories, config, clock, _say)
+        cleaner = DirectoryCleaner(api, directories, config, clock, say)
         if options.once:
             return _once(cleaner)
         if options.metrics_port is not None:
@@ -113,8 +112,3 @@ def exposition(figures: CleaningFigures) -> str:
         lines += [f"# HELP {full} {meaning}", f"# TYPE {full} {kind}"]
         lines += [f"{full}{labels} {value}" for labels, value in samples.items()]
     return "\n".join(lines) + "\n"
-
-
-def _say(notice: Notice) -> None:
-    mark = "" if notice.level is Level.INFO else f"{notice.level.value}: "
-    print(f"podtide: {mark}{escaped(notice.text, 2_000)}", file=sys.stderr, flush=True)

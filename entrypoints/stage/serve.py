@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,10 @@ from typing import NoReturn
 from podtide.adapters.clock import SystemClock
 from podtide.adapters.http_server.settings import HttpBounds, NotServed
 from podtide.adapters.kubernetes.api import ConnectionRefused, connect
-from podtide.adapters.notices import Level, Notice
+from podtide.adapters.notices import say
 from podtide.adapters.staging.serving import staging
 from podtide.adapters.staging.store import StoreUnusable
 from podtide.adapters.text.format import count
-from podtide.adapters.text.safe import escaped
 from podtide.domain.staging.bundles import StagingConfig
 from podtide.entrypoints.common.output import ClusterRefused, UnreadableInput, printed, refused_as
 from podtide.entrypoints.common.serving import ListenOptions, given_certificate, server_token, stay
@@ -50,7 +48,7 @@ def run_server(options: ServeOptions) -> NoReturn:
     ):
         token, origin = server_token(options.token_file, VARIABLE, "the token of uploads")
         config = _config(options)
-        with staging(options.store, api, token, config, bounds, certificate, clock, _say) as server:
+        with staging(options.store, api, token, config, bounds, certificate, clock, say) as server:
             with printed():
                 if origin:
                     print(origin)
@@ -68,8 +66,3 @@ def _config(options: ServeOptions) -> StagingConfig:
         absent_ms=int(options.absent * 1000),
         pass_ms=max(1, int(options.every * 1000)),
     )
-
-
-def _say(notice: Notice) -> None:
-    mark = "" if notice.level is Level.INFO else f"{notice.level.value}: "
-    print(f"podtide: {mark}{escaped(notice.text, 2_000)}", file=sys.stderr, flush=True)

@@ -7,7 +7,6 @@ with scopes may not be about executors and are passed over.
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
@@ -17,9 +16,8 @@ import msgspec
 
 from podtide.adapters.clock import Clock
 from podtide.adapters.kubernetes.api import ApiClient
-from podtide.adapters.kubernetes.calls import CallCounts, Caller, Meta
-from podtide.adapters.kubernetes.errors import Complaints, RefusedCall
-from podtide.adapters.kubernetes.ratelimit import RateLimiter
+from podtide.adapters.kubernetes.calls import Meta, lone_caller
+from podtide.adapters.kubernetes.errors import RefusedCall
 from podtide.adapters.notices import Notify
 from podtide.domain.jvm.quantities import parse_quantity
 
@@ -97,10 +95,7 @@ class QuotaWatch:
         self._wanted = wanted
         self._tell = tell
         self._ending = threading.Event()
-        chance = random.Random().random  # noqa: S311 - jitter of back-offs
-        wait = self._ending.wait
-        limiter = RateLimiter("lists of quotas", clock, notify, jitter=chance, wait=wait)
-        self._caller = Caller(api, limiter, clock, Complaints(clock, notify), CallCounts(), jitter=chance, wait=wait)
+        self._caller = lone_caller(api, "lists of quotas", clock, notify, self._ending)
         self._thread = threading.Thread(target=self._run, name="podtide-quotas", daemon=True)
 
     def start(self) -> None:
