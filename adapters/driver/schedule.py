@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from podtide.adapters.files import workload as workload_file
+from podtide.adapters.files.bounded_file import FileNotUsable, text_of
 from podtide.adapters.files.schema import FileError
 from podtide.adapters.files.values import duration
 from podtide.domain.base.units import Millis, ProfileId
@@ -34,19 +35,11 @@ def read_schedule(given: str) -> Targets:
             return workload_file.targets(given, "the schedule")
         except FileError as problem:
             raise TargetError(str(problem)) from None
+    unreadable = "cannot be read as a schedule, and is none in itself (0:10,60:50): {why}"
     try:
-        with Path(given).open("rb") as file:
-            data = file.read(FILE_MAX + 1)
-    except (OSError, ValueError) as problem:
-        why = getattr(problem, "strerror", None) or problem
-        raise TargetError(f"{given}: cannot be read as a schedule, and is none in itself (0:10,60:50): {why}") from None
-    if len(data) > FILE_MAX:
-        raise TargetError(f"{given}: too long for a schedule: more than {FILE_MAX} bytes")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as fault:
-        line = data.count(b"\n", 0, fault.start) + 1
-        raise TargetError(f"{given}:{line}: expected UTF-8 text") from None
+        text = text_of(Path(given), "a schedule", FILE_MAX, unreadable)
+    except FileNotUsable as problem:
+        raise TargetError(problem.of(given)) from None
     return understand_schedule(text, given)
 
 

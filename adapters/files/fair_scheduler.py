@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Final
 from xml.parsers import expat
 
-from podtide.adapters.text.safe import cause, display, escaped
+from podtide.adapters.files.bounded_file import FileNotUsable, bytes_of
+from podtide.adapters.text.safe import display, escaped
 from podtide.domain.jvm.values import parse_int
 from podtide.domain.scheduler.rules import FairPool
 
@@ -36,13 +37,11 @@ class FairSchedulerError(Exception):
 def read_pools(path: Path) -> dict[str, FairPool]:
     """The pools of a file, by name. Raises FairSchedulerError."""
     name = display(str(path))
+    what = "a fairscheduler.xml"
     try:
-        with path.open("rb") as file:
-            data = file.read(SIZE_MAX + 1)
-    except (OSError, ValueError) as fault:
-        raise FairSchedulerError(f"{name}: cannot be read: {cause(fault)}; expected a fairscheduler.xml") from None
-    if len(data) > SIZE_MAX:
-        raise FairSchedulerError(f"{name}: too long for a fairscheduler.xml: more than {SIZE_MAX} bytes")
+        data = bytes_of(path, what, SIZE_MAX, f"cannot be read: {{why}}; expected {what}")
+    except FileNotUsable as fault:
+        raise FairSchedulerError(fault.of(name)) from None
     reading = _Reading()
     try:
         reading.parser.Parse(data, True)

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from podtide.adapters.files.bounded_file import FileNotUsable, text_of
 from podtide.adapters.files.values import FileReader, Text, UnreadableValue, refuse, unknown
 from podtide.adapters.files.yaml_reader import Mapping, YamlError, parse
-from podtide.adapters.text.safe import cause, display, escaped
+from podtide.adapters.text.safe import display, escaped
 from podtide.domain.jvm.values import parse_int, parse_size
 from podtide.domain.whatif.bill.rules import BillRules, ContainerRounding, NodeShape, ResourceCalculator
 from podtide.domain.whatif.prices import Prices, problems
@@ -122,17 +123,9 @@ def read(path: Path) -> Prices:
     """The prices of a file. Raises PriceError."""
     name = display(str(path))
     try:
-        with path.open("rb") as file:
-            data = file.read(SIZE_MAX + 1)
-    except (OSError, ValueError) as fault:
-        raise PriceError(f"{name}: cannot be read: {cause(fault)}; expected a file, or core-hour=0.04") from None
-    if len(data) > SIZE_MAX:
-        raise PriceError(f"{name}: too long for a price file: more than {SIZE_MAX} bytes")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as fault:
-        line = data.count(b"\n", 0, fault.start) + 1
-        raise PriceError(f"{name}:{line}: expected UTF-8 text") from None
+        text = text_of(path, "a price file", SIZE_MAX, "cannot be read: {why}; expected a file, or core-hour=0.04")
+    except FileNotUsable as fault:
+        raise PriceError(fault.of(name)) from None
     reader = FileReader()
     try:
         values = _values(text, name, reader)

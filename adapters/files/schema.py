@@ -18,7 +18,7 @@ from pathlib import Path
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Final, NewType, Protocol, TypeVar, get_args, get_type_hints
 
-from podtide.adapters.files import values
+from podtide.adapters.files import bounded_file, values
 from podtide.adapters.files.values import FileReader, Text, UnreadableValue
 from podtide.adapters.files.yaml_reader import SIZE_MAX, Mapping, Node, Scalar, Sequence, YamlError, parse
 from podtide.adapters.files.yaml_writer import NOTHING, Written
@@ -300,17 +300,9 @@ class FileError(Exception):
 def text_of(path: Path, what: str) -> str:
     """The text of a file, within bounds; ``what`` it should be is for the messages. Raises FileError."""
     try:
-        with path.open("rb") as file:
-            data = file.read(SIZE_MAX + 1)
-    except OSError as fault:
-        raise FileError(str(path), None, f"cannot be read: {fault.strerror or fault}") from fault
-    if len(data) > SIZE_MAX:
-        raise FileError(str(path), None, f"too long for {what}: more than {SIZE_MAX} bytes")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as fault:
-        line = data.count(b"\n", 0, fault.start) + 1
-        raise FileError(str(path), line, "expected UTF-8 text") from fault
+        return bounded_file.text_of(path, what, SIZE_MAX)
+    except bounded_file.FileNotUsable as fault:
+        raise FileError(str(path), fault.line, fault.why) from None
 
 
 def understood(

@@ -1,21 +1,20 @@
 """What a history says to Prometheus: one page of text, written to a file for the node exporter or served on a port.
 
-The format is Prometheus' text format 0.0.4. Applications are those that ran last, ``APPLICATIONS`` of them, so that the
+Applications are those that ran last, ``APPLICATIONS`` of them, so that the
 number of series is bounded; the totals count all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from podtide.adapters.fleet.journal import digest
 from podtide.adapters.history.store import RunHistory
 from podtide.adapters.history.values import KeptRun
-from podtide.adapters.recording.records.decision_file import DecisionWriter
+from podtide.adapters.text.exposition import Series, exposed
 
 APPLICATIONS: Final = 500
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 NAME_MAX: Final = 200
 
 
@@ -32,32 +31,9 @@ FIGURES: Final[tuple[tuple[str, str, Callable[[KeptRun], float | None]], ...]] =
 """Of the last run of an application: the end of the name, what it says, its value."""
 
 
-class Series(NamedTuple):
-    """A metric: its type, what it says, and its samples as (labels, value)."""
-
-    name: str
-    kind: str
-    text: str
-    samples: list[tuple[dict[str, str], float]]
-
-
 def page(history: RunHistory) -> bytes:
     """The page."""
-    lines: list[str] = []
-    for one in _series(history):
-        lines.append(f"# HELP {one.name} {one.text}")
-        lines.append(f"# TYPE {one.name} {one.kind}")
-        for labels, value in one.samples:
-            shown = ",".join(f'{key}="{_label(text)}"' for key, text in labels.items())
-            lines.append(f"{one.name}{{{shown}}} {value!r}" if shown else f"{one.name} {value!r}")
-    return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
-
-
-def write(path: str, text: bytes) -> None:
-    """Write the page to a file, which is in its place whole or not at all. Raises DecisionFileError."""
-    with DecisionWriter(path) as file:
-        file.write(text)
-        file.commit()
+    return exposed(_series(history))
 
 
 def _series(history: RunHistory) -> Iterator[Series]:
@@ -104,7 +80,3 @@ def _one(name: str, kind: str, text: str, value: float) -> Series:
 def _cut(name: str) -> str:
     """A name as a label: short, and of two long names that begin alike each its own."""
     return name if len(name) <= NAME_MAX else f"{name[: NAME_MAX - 9]}…{digest(name)[:8]}"
-
-
-def _label(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -18,6 +18,7 @@ from msgspec import to_builtins
 
 from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.eventlog.bytes.source import open_log
+from podtide.adapters.recording.records.decision_file import put_file
 from podtide.adapters.text.progress import ByteProgress
 from podtide.domain.comparison.account import RunAccount
 from podtide.domain.comparison.baseline import RUNS_MAX
@@ -113,10 +114,9 @@ def run(options: CompareOptions) -> int:
             sys.stdout.flush()
     if options.report is not None:
         from podtide.adapters.views.comparison.page import render  # noqa: PLC0415 - only for those who ask
-        from podtide.adapters.views.report.page import put  # noqa: PLC0415 - the same
 
         with misused():
-            put(render(found), options.report)
+            put_file(render(found).encode(), options.report)
     return FAILED if any(gate.failed for gate in found.gates) else DONE
 
 

@@ -31,6 +31,7 @@ from podtide.adapters.fleet.rows import FleetRow, RowStatus, row_of, shown_place
 from podtide.adapters.fleet.summary import FleetDocument, FleetSummary
 from podtide.adapters.fleet.table import open_table
 from podtide.adapters.process_pool import Ended, Work
+from podtide.adapters.recording.records.decision_file import put_file
 from podtide.entrypoints.fleet.work import Assess, FleetOptions, answer, failed, request
 
 SCHEMA: Final = 4
@@ -160,9 +161,8 @@ def _written(terms: SurveyTerms, journal: Journal, options: FleetOptions, tally:
         }  # fmt: skip
         if terms.report is not None:
             from podtide.adapters.fleet.page import render  # noqa: PLC0415 - only for those who ask
-            from podtide.adapters.views.report.page import put  # noqa: PLC0415 - the same
 
-            put(render(document, summary.runs), terms.report)
+            put_file(render(document, summary.runs).encode(), terms.report)
         tally.finished = True
         journal.remove()
     return document

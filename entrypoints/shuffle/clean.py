@@ -16,6 +16,7 @@ from podtide.adapters.kubernetes.api import ConnectionRefused, connect
 from podtide.adapters.notices import say
 from podtide.adapters.shuffle_service.cleaning import CleaningFigures, DirectoryCleaner
 from podtide.adapters.shuffle_service.directories import ApplicationDirectories, RootUnusable
+from podtide.adapters.text.exposition import CONTENT_TYPE, Series, exposed
 from podtide.adapters.text.format import count
 from podtide.domain.shuffle_service.applications import CleanerConfig, CleaningCause
 from podtide.entrypoints.common.output import ClusterRefused, Misused, UnreadableInput, printed, refused_as
@@ -87,28 +88,22 @@ def _page(cleaner: DirectoryCleaner) -> Callable[[HttpAsked], HttpReply]:
     def reply(asked: HttpAsked) -> HttpReply:
         if asked.path != "/metrics":
             return HttpReply(HTTPStatus.NOT_FOUND, b"there is /metrics\n")
-        return HttpReply(
-            HTTPStatus.OK, exposition(cleaner.figures).encode(), "text/plain; version=0.0.4; charset=utf-8"
-        )
+        return HttpReply(HTTPStatus.OK, exposition(cleaner.figures), CONTENT_TYPE)
 
     return reply
 
 
-def exposition(figures: CleaningFigures) -> str:
-    """The figures in Prometheus' text format."""
-    families: list[tuple[str, str, str, dict[str, int]]] = [
-        ("cleaning", "gauge", "1: files of ended applications are removed; 0: cleaning is off", {"": int(figures.on)}),
-        ("applications", "gauge", "Applications with files on this node", {"": figures.applications}),
-        (
-            "removed_total", "counter", "Applications whose files were removed, by cause",
-            {f'{{cause="{name}"}}': figures.removed.get(cause, 0) for cause, name in CAUSES.items()},
-        ),
-        ("kept_total", "counter", "Removals that the disk refused", {"": figures.kept}),
-        ("unanswered_total", "counter", "Questions that the API server did not answer", {"": figures.unanswered}),
-    ]  # fmt: skip
-    lines = []
-    for name, kind, meaning, samples in families:
-        full = f"podtide_shuffle_{name}"
-        lines += [f"# HELP {full} {meaning}", f"# TYPE {full} {kind}"]
-        lines += [f"{full}{labels} {value}" for labels, value in samples.items()]
-    return "\n".join(lines) + "\n"
+def exposition(figures: CleaningFigures) -> bytes:
+    """The figures for Prometheus."""
+    on = "1: files of ended applications are removed; 0: cleaning is off"
+    removed = [({"cause": name}, figures.removed.get(cause, 0)) for cause, name in CAUSES.items()]
+    return exposed(
+        Series(f"podtide_shuffle_{name}", kind, meaning, samples)
+        for name, kind, meaning, samples in (
+            ("cleaning", "gauge", on, [({}, int(figures.on))]),
+            ("applications", "gauge", "Applications with files on this node", [({}, figures.applications)]),
+            ("removed_total", "counter", "Applications whose files were removed, by cause", removed),
+            ("kept_total", "counter", "Removals that the disk refused", [({}, figures.kept)]),
+            ("unanswered_total", "counter", "Questions that the API server did not answer", [({}, figures.unanswered)]),
+        )
+    )

@@ -17,7 +17,7 @@ from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.files.cluster import write_fitted
 from podtide.adapters.files.yarn_cluster import write as write_yarn
 from podtide.adapters.recording.reader import Recording
-from podtide.adapters.recording.records.decision_file import STDOUT, DecisionWriter
+from podtide.adapters.recording.records.decision_file import STDOUT, put_file
 from podtide.adapters.text.safe import display
 from podtide.domain.fakes.fitting import Fitted
 from podtide.domain.fakes.kubernetes import fit as fitting
@@ -63,9 +63,8 @@ def fit(recording: str, out: str, overwrite: bool) -> int:
     heading = f"Fitted by podtide fit from {display(name)}."
     if cut:
         heading += "\nThe recording ends in the middle; all whole steps of it count."
-    with misused(), printed(), DecisionWriter(out) as writer:  # whole or not at all
-        writer.write(text_under(heading).encode())
-        writer.commit()
+    with misused(), printed():
+        put_file(text_under(heading).encode(), out)
     return 0
 
 

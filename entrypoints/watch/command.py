@@ -26,8 +26,9 @@ from podtide.adapters.history.store import HistoryError, RunHistory
 from podtide.adapters.history.values import EXIT_SINK, EventKind
 from podtide.adapters.http_server.small_server import LOOPBACK, CannotServe, HttpAsked, HttpReply, SmallServer
 from podtide.adapters.process_pool import WorkersError
-from podtide.adapters.recording.records.decision_file import DecisionFileError, DecisionWriter
+from podtide.adapters.recording.records.decision_file import DecisionFileError, DecisionWriter, put_file
 from podtide.adapters.text.documents import schema_name
+from podtide.adapters.text.exposition import CONTENT_TYPE
 from podtide.adapters.text.format import clock, count, lasting
 from podtide.adapters.text.progress import TerminalLine
 from podtide.adapters.text.safe import escaped
@@ -148,7 +149,7 @@ def _metrics(path: str) -> Callable[[HttpAsked], HttpReply]:
             return HttpReply(HTTPStatus.NOT_FOUND, b"there is /metrics here\n")
         try:
             with RunHistory(path, write=False) as history:
-                return HttpReply(HTTPStatus.OK, exposition.page(history), exposition.CONTENT_TYPE)
+                return HttpReply(HTTPStatus.OK, exposition.page(history), CONTENT_TYPE)
         except HistoryError as problem:
             return HttpReply(HTTPStatus.SERVICE_UNAVAILABLE, f"{problem}\n".encode())
 
@@ -237,7 +238,7 @@ def _write_outputs(request: WatchRequest, history: RunHistory, tally: PassTally)
                 table.put(run.row)
             table.commit()
     if request.metrics_file is not None:
-        exposition.write(request.metrics_file, exposition.page(history))
+        put_file(exposition.page(history), request.metrics_file)
 
 
 def _last_event(history: RunHistory) -> int:

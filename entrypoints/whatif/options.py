@@ -18,7 +18,7 @@ from podtide.adapters.files.fair_scheduler import FairSchedulerError, read_pools
 from podtide.adapters.files.prices import PriceError, prices_of
 from podtide.adapters.files.schema import FileError
 from podtide.adapters.files.yarn_cluster import read_cluster
-from podtide.adapters.recording.records.decision_file import STDOUT, DecisionFileError, DecisionWriter
+from podtide.adapters.recording.records.decision_file import STDOUT, DecisionFileError, DecisionWriter, put_file
 from podtide.adapters.text.safe import display
 from podtide.adapters.views.whatif.model import Document
 from podtide.domain.rerun.plan import AnyCluster
@@ -179,7 +179,7 @@ def check_report(path: str | None, *, overwrite: bool) -> None:
 
 def write_report(document: Document, path: str) -> None:
     """The report of a document, as one file. Raises Misused."""
-    from podtide.adapters.views.report.page import put, render  # noqa: PLC0415 - only for those who ask
+    from podtide.adapters.views.report.page import render  # noqa: PLC0415 - only for those who ask
 
     with misused():
-        put(render(document), path)
+        put_file(render(document).encode(), path)

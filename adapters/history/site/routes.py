@@ -26,6 +26,7 @@ from podtide.adapters.history.site.shelf import ReportShelf, TooMany
 from podtide.adapters.history.store import HistoryError, RunHistory
 from podtide.adapters.history.values import KeptRun
 from podtide.adapters.http_server.small_server import HttpAsked, HttpReply
+from podtide.adapters.text.exposition import CONTENT_TYPE
 
 HTML: Final = "text/html; charset=utf-8"
 AGAIN_S: Final = 2
@@ -69,7 +70,7 @@ class HistorySite:
         if path == "/broken":
             return _html(pages.broken(history))
         if path == "/metrics":
-            return HttpReply(HTTPStatus.OK, exposition.page(history), exposition.CONTENT_TYPE)
+            return HttpReply(HTTPStatus.OK, exposition.page(history), CONTENT_TYPE)
         found = _RUN.fullmatch(path)
         run = None if found is None else history.run(int(found[2]))
         if found is None or run is None or (found[1] == "app" and found[3]):

@@ -115,6 +115,13 @@ class DecisionWriter:
         return DecisionFileError(self.path, f"writing failed: {cause(problem)}")
 
 
+def put_file(data: bytes, path: str) -> None:
+    """Write a file, which is in its place whole or not at all; ``-`` is standard output. Raises DecisionFileError."""
+    with DecisionWriter(path) as file:
+        file.write(data)
+        file.commit()
+
+
 class Numbered(NamedTuple):
     """A decision of a file and the number of its line, from 1."""
 

@@ -23,7 +23,6 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from jinja2.ext import Extension
 from markupsafe import Markup
 
-from podtide.adapters.recording.records.decision_file import DecisionWriter
 from podtide.adapters.text.format import count
 from podtide.adapters.views.report import advice, bars, counts, markup, plots, sections, variants
 from podtide.adapters.views.report.decisions import kept, words_of
@@ -50,14 +49,6 @@ _ICON: Final = (
 def render(document: Mapping[str, Any] | Document) -> str:
     """The report as a text. Raises ``DocumentError`` if this is no document of a what-if or a tune."""
     return page(read(document))
-
-
-def put(page: str, path: str) -> None:
-    """Write a page to a file, which is in its place whole or not at all; ``-`` is standard output. Raises
-    DecisionFileError."""
-    with DecisionWriter(path) as file:
-        file.write(page.encode())
-        file.commit()
 
 
 def page(document: Document) -> str:

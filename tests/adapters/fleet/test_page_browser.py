@@ -8,7 +8,6 @@ import pytest
 
 from podtide.adapters.fleet.page import render
 from podtide.adapters.fleet.summary import FleetSummary
-from podtide.adapters.views.report.page import put
 from podtide.domain.whatif.prices import Prices
 from podtide.entrypoints.fleet.work import FleetOptions
 from tests.support.browser import Browser
@@ -26,7 +25,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
             name = f"job-{number}-{'long' * 30}" if number % 2 else f"<b>{number}</b>"
             log = fake_log(folder / f"{number}", number=number, name=name)
             summary.add(fake_assess(str(log), FleetOptions(prices=PRICES)))
-        put(render(summary.document() | {"out": "night.csv"}, summary.runs), str(folder / "fleet.html"))
+        (folder / "fleet.html").write_text(
+            render(summary.document() | {"out": "night.csv"}, summary.runs), encoding="utf-8"
+        )
     return folder / "fleet.html"
 
 

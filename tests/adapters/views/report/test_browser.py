@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from podtide.adapters.views.report.notebook import WhatIf
-from podtide.adapters.views.report.page import put, render
+from podtide.adapters.views.report.page import render
 from tests.support import report_sample as sample
 from tests.support.browser import Browser, Page
 
@@ -20,15 +20,15 @@ HOSTILE = "<script>alert(1)</script><img src=//evil.example/x onerror=alert(1)>\
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A large what-if, a tune, and a what-if of an application whose name is an attack; a notebook's cell."""
     folder = tmp_path_factory.mktemp("reports")
-    put(render(sample.document()), str(folder / "large.html"))
-    put(render(sample.tune_document()), str(folder / "tune.html"))
+    (folder / "large.html").write_text(render(sample.document()), encoding="utf-8")
+    (folder / "tune.html").write_text(render(sample.tune_document()), encoding="utf-8")
     hostile = sample.document(HOSTILE, points=300, moves=50)
     for run in (hostile["self_replay"], *hostile["variants"]):
         for stage in run["stages"]:
             stage["name"] = HOSTILE
         run["notes"] = [HOSTILE]
     hostile["variants"][0]["name"] = HOSTILE
-    put(render(hostile), str(folder / "hostile.html"))
+    (folder / "hostile.html").write_text(render(hostile), encoding="utf-8")
     cell = WhatIf(sample.document(points=300, moves=50))._repr_html_()
     (folder / "cell.html").write_text(
         f"<!DOCTYPE html><meta charset=utf-8><p>before</p>{cell}<p>after</p>", encoding="utf-8"

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from podtide.adapters.recording.records.decision_file import DecisionFileError
+from podtide.adapters.recording.records.decision_file import DecisionFileError, put_file
 from podtide.adapters.views.report.markup import MARKS_MAX, data, element, name, pasted, visible
 from podtide.adapters.views.report.notebook import SCOPE, WhatIf
-from podtide.adapters.views.report.page import SIZE_MAX, put, render
+from podtide.adapters.views.report.page import SIZE_MAX, render
 from podtide.adapters.views.whatif.model import DocumentError
 from tests.support import report_sample as sample
 
@@ -276,12 +276,12 @@ def test_runs_of_a_tune_have_a_row_each(small: dict[str, Any]) -> None:
 
 def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path, small: dict[str, Any]) -> None:
     place = tmp_path / "report.html"
-    put(render(small), str(place))
+    put_file(render(small).encode(), str(place))
     assert place.read_text(encoding="utf-8") == render(small)
     with pytest.raises(DecisionFileError, match=r"nowhere.*cannot be written"):
-        put(render(small), str(tmp_path / "nowhere" / "report.html"))
+        put_file(render(small).encode(), str(tmp_path / "nowhere" / "report.html"))
     with pytest.raises(DocumentError):
-        put(render({}), str(place))
+        put_file(render({}).encode(), str(place))
     assert place.read_text(encoding="utf-8") == render(small)
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
