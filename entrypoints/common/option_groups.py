@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 import click
@@ -21,6 +21,36 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
         return command
 
     return given
+
+
+def in_json(command: Command) -> Command:
+    """``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a report.")(command)
+
+
+def configured(conf_help: str) -> Callable[[Command], Command]:
+    """``--conf`` and ``--properties-file``."""
+    return together(
+        click.option("--conf", multiple=True, metavar="KEY=VALUE", help=conf_help),
+        click.option(
+            "--properties-file",
+            metavar="FILE",
+            help="Settings in the form of spark-defaults.conf; --conf overrides it.",
+        ),
+    )
+
+
+def decided(fixes: Iterable[str]) -> Callable[[Command], Command]:
+    """``--fix`` and ``--policy``. ``fixes``: the names of those that there are."""
+    return together(
+        click.option(
+            "--fix", "fixes", multiple=True, metavar="NAME", help=f"A fix that Spark lacks: {', '.join(fixes)}, or all."
+        ),
+        click.option(
+            "--policy", "policies", cls=ExpertOption, multiple=True, metavar="CHOICE=MODULE:NAME",
+            help="Decide with a function of your own: CHOICE is retire, split or size (docs/how-to/policies.md).",
+        ),
+    )  # fmt: skip
 
 
 class ExpertOption(click.Option):

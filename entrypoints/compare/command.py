@@ -26,6 +26,7 @@ from podtide.domain.whatif.comparison import Metric
 from podtide.domain.whatif.gates import GATES_MAX, Gate, GateError, parse
 from podtide.domain.whatif.prices import Prices
 from podtide.entrypoints.common.log_config import NothingToReplay, SettingsError
+from podtide.entrypoints.common.option_groups import in_json
 from podtide.entrypoints.common.output import (
     Misused,
     UnreadableInput,
@@ -72,7 +73,7 @@ class CompareOptions:
 )
 @common_options.priced
 @common_options.reported
-@common_options.in_json
+@in_json
 def compare(logs: tuple[str, ...], **given: Any) -> int:
     """Why the last run took longer, or cost more, than the run before it.
 

@@ -18,7 +18,7 @@ import click
 
 from podtide.entrypoints.common.app_config import FIXES
 from podtide.entrypoints.common.cluster_options import namespace_of, reached
-from podtide.entrypoints.common.option_groups import ExpertOption, SectionedCommand
+from podtide.entrypoints.common.option_groups import ExpertOption, SectionedCommand, configured, decided
 from podtide.entrypoints.common.output import check_streams, needing_kubernetes
 from podtide.entrypoints.common.types import SECOND, YEARS, DurationType
 from podtide.entrypoints.live.options import ACT, SHADOW, RunOptions
@@ -47,10 +47,7 @@ def app_id_of(context: click.Context, option: click.Parameter, value: str) -> st
     type=click.Choice(["local"]),
     help="Start a cluster for this run alone, with hollow pods (docs/how-to/cluster.md).",
 )
-@click.option(
-    "--properties-file", metavar="FILE", help="Settings in the form of spark-defaults.conf; --conf overrides it."
-)
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting; may be repeated.")
+@configured("A Spark setting; may be repeated.")
 @click.option(
     "--mode", type=click.Choice([SHADOW, ACT]), default=SHADOW, show_default=True,
     help="shadow: watch and decide beside Spark, write nothing. act: create and delete the pods.",
@@ -77,13 +74,7 @@ def app_id_of(context: click.Context, option: click.Parameter, value: str) -> st
     "--clean-shuffles-after", "shuffle_linger_ms", cls=ExpertOption, type=DurationType(most=YEARS), metavar="DURATION",
     help="With --driver-url: a shuffle that no running job names counts as cleaned after this (never).",
 )  # fmt: skip
-@click.option(
-    "--fix", "fixes", multiple=True, metavar="NAME", help=f"A fix that Spark lacks: {', '.join(FIXES)}, or all."
-)
-@click.option(
-    "--policy", "policies", cls=ExpertOption, multiple=True, metavar="CHOICE=MODULE:NAME",
-    help="Decide with a function of your own: CHOICE is retire, split or size (docs/how-to/policies.md).",
-)  # fmt: skip
+@decided(FIXES)
 @click.option(
     "--record", metavar="FILE", help="Record all that happens (.zst compresses); after a crash the same file continues."
 )

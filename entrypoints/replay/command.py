@@ -15,6 +15,7 @@ from podtide.adapters.eventlog.decoder_process import begun_early
 from podtide.adapters.recording.opening import is_recording
 from podtide.adapters.text.safe import display
 from podtide.adapters.views.sparklog.templates import Level
+from podtide.entrypoints.common.option_groups import configured, in_json
 
 if TYPE_CHECKING:
     from podtide.entrypoints.replay.outputs import ReplayOptions
@@ -22,12 +23,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("log")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Replay with another setting; may be repeated.")
-@click.option(
-    "--properties-file", metavar="FILE", help="Settings in the form of spark-defaults.conf; --conf overrides it."
-)
+@configured("Replay with another setting; may be repeated.")
 @click.option("--spark-version", metavar="VERSION", help="Take the defaults of this Spark version (the log's own).")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a report.")
+@in_json
 @click.option(
     "--decisions", metavar="FILE", help="Write the decisions as JSON lines; - for standard output, without a report."
 )

@@ -13,6 +13,7 @@ import click
 
 from podtide.adapters.recording.header import RecordingError
 from podtide.adapters.recording.reader import Recording
+from podtide.entrypoints.common.option_groups import in_json
 from podtide.entrypoints.common.output import UnreadableInput, check_streams, print_object, printed, refused_as
 from podtide.entrypoints.replay.overrides import ReplayWishes
 from podtide.entrypoints.replay.recording import settled_terms
@@ -36,7 +37,7 @@ _ID_MAX: Final = 1_000
     metavar="CHOICE=MODULE:NAME",
     help="A policy of your own that the recording was made with.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a report.")
+@in_json
 def explain(recording: str, executor: str | None, at: str | None, policies: tuple[str, ...], as_json: bool) -> int:
     """Explain an executor, or a moment, from a recording.
 

@@ -45,7 +45,7 @@ from podtide.entrypoints.common.app_config import FIXES, OF_PODS, AppSettings, a
 from podtide.entrypoints.common.app_loop import Observer, Stuck
 from podtide.entrypoints.common.conf_options import given_conf
 from podtide.entrypoints.common.log_config import SettingsError
-from podtide.entrypoints.common.option_groups import ExpertOption, SectionedCommand
+from podtide.entrypoints.common.option_groups import SectionedCommand, configured, decided, in_json
 from podtide.entrypoints.common.output import (
     Misused,
     UnreadableInput,
@@ -82,21 +82,8 @@ ASSUMED: Final = "assumed: a simulation"
     metavar="FILE",
     help="The cluster, as YAML (docs/reference/fake-cluster.md, docs/reference/fake-yarn.md). Default: an ideal cluster.",
 )
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting; may be repeated.")
-@click.option(
-    "--properties-file", metavar="FILE", help="Settings in the form of spark-defaults.conf; --conf overrides it."
-)
-@click.option(
-    "--fix", "fixes", multiple=True, metavar="NAME", help=f"A fix that Spark lacks: {', '.join(FIXES)}, or all."
-)
-@click.option(
-    "--policy",
-    "policies",
-    cls=ExpertOption,
-    multiple=True,
-    metavar="CHOICE=MODULE:NAME",
-    help="Decide with a function of your own: CHOICE is retire, split or size (docs/how-to/policies.md).",
-)
+@configured("A Spark setting; may be repeated.")
+@decided(FIXES)
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="The seed of all chance (the cluster file's, or 0).")
 @click.option(
     "--duration",
@@ -106,7 +93,7 @@ ASSUMED: Final = "assumed: a simulation"
     metavar="DURATION",
     help="Stop after this virtual time, such as 90s, 15m or 2h.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a report.")
+@in_json
 @click.option("--record", metavar="FILE", help="Record all that happens (.zst compresses), for replay and explain.")
 @click.option("--spark-log", metavar="FILE", help="Write what Spark's own log would say; - for standard output.")
 @click.option("--overwrite", is_flag=True, help="Let --record and --spark-log replace a file.")

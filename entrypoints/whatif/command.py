@@ -27,7 +27,7 @@ from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.summary import SEEDS
 from podtide.entrypoints.common.app_config import MASTER
 from podtide.entrypoints.common.log_config import SettingsError
-from podtide.entrypoints.common.option_groups import SectionedCommand
+from podtide.entrypoints.common.option_groups import SectionedCommand, in_json
 from podtide.entrypoints.common.output import (
     Misused,
     ModelRefused,
@@ -100,7 +100,7 @@ class WhatIfOptions(common_options.GroundOptions):
 @common_options.seeded(SEEDS, SEEDS_MAX, "Runs of each variant.")
 @common_options.bounded("Refuse (exit code 5) when the log's own config, run again, is further off than this.")
 @common_options.known_better("the log's", "What the log's own config really was; for all variants.")
-@common_options.in_json
+@in_json
 @common_options.reported
 def whatif(
     log: str,

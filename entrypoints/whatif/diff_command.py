@@ -30,6 +30,7 @@ from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.comparison import Metric
 from podtide.domain.whatif.gates import GATES_MAX, Gate, GateError, parse
 from podtide.domain.whatif.summary import MAX_ERROR
+from podtide.entrypoints.common.option_groups import in_json
 from podtide.entrypoints.common.output import Misused, check_streams, print_object, printed, refused_as
 from podtide.entrypoints.whatif import options as common_options
 from podtide.entrypoints.whatif.diff import Differ, compare
@@ -98,7 +99,7 @@ class DiffOptions:
 @click.option(
     "--jobs", type=click.IntRange(1, PROCESSES_MAX), metavar="N", help="Parallel processes (one for each processor)."
 )
-@common_options.in_json
+@in_json
 def diff(logs: tuple[str, ...], **given: Any) -> int:
     """What a change of config does to each application of the event logs LOG.
 

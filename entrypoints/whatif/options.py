@@ -116,11 +116,6 @@ def known_better(whose: str, conf_help: str) -> Callable[[Command], Command]:
     )
 
 
-def in_json(command: Command) -> Command:
-    """``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a report.")(command)
-
-
 def reported(command: Command) -> Command:
     """``--report`` and ``--overwrite``."""
     return together(

@@ -18,7 +18,7 @@ from podtide.adapters.recording.records.decision_file import STDOUT
 from podtide.adapters.text.progress import CountProgress
 from podtide.adapters.views.whatif.model import builtins
 from podtide.domain.rerun.rerun import rerun as run_again
-from podtide.entrypoints.common.option_groups import SectionedCommand
+from podtide.entrypoints.common.option_groups import SectionedCommand, in_json
 from podtide.entrypoints.common.output import Misused, check_streams, print_object, printed, refused_as
 from podtide.entrypoints.common.types import ShareType
 from podtide.entrypoints.whatif import options as common_options
@@ -97,7 +97,7 @@ class TuneOptions(common_options.GroundOptions):
     metavar="N",
     help="Processes that simulate (as many as there are processors, where that pays).",
 )
-@common_options.in_json
+@in_json
 @common_options.reported
 def tune(logs: tuple[str, ...], **given: Any) -> int:
     """Search for better settings for the application of the event logs LOG, over all of its runs at once.
