@@ -12,6 +12,8 @@ SPARK_STAMP := $(SPARK)/.installed
 OLDER_SPARKS := $(SPARK)-4.0/.installed $(SPARK)-3.5/.installed
 REAL_SERVER := $(or $(PODTIDE_TEST_KUBECONFIG),$(KUBEBUILDER_ASSETS),$(wildcard ../shared/kubernetes/up.sh))
 DEMO := $(firstword $(wildcard demo/eventlog_v2_*))
+# Images of Python like to switch bytecode off. The tests start the program hundreds of times: each would compile it again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test check lint types contracts schemas reference site mutants search unit domain outside plain-python live-quick live conformance truth-check accuracy intervals soak bench wheel release clean
 
