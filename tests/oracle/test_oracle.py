@@ -34,7 +34,7 @@ def spark() -> Iterator[judge.Judge]:
         judge.find_tool("javac")
     except judge.JudgeUnavailableError as missing:
         pytest.skip(str(missing))
-    with judge.Judge() as running:
+    with judge.Judge(brief=True) as running:
         yield running
 
 
@@ -62,7 +62,7 @@ def asked(spark: judge.Judge) -> Iterator[Callable[[str], judge.Judge]]:
 
         def of(kind: str) -> judge.Judge:
             if kind not in judges:
-                judges[kind] = running.enter_context(judge.Judge(kind))
+                judges[kind] = running.enter_context(judge.Judge(kind, brief=True))
             return judges[kind]
 
         yield of
