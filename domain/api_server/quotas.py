@@ -13,11 +13,10 @@ from typing import Final, TypeAlias
 
 from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, at, put
 from podtide.domain.api_server.kinds import KINDS, PODS, QUOTAS, ApiKind
-from podtide.domain.api_server.state import Books, ObjectKey, kind_of
+from podtide.domain.api_server.state import Books, ObjectKey, ended, kind_of
 from podtide.domain.api_server.statuses import forbidden
 from podtide.domain.jvm.quantities import parse_quantity
 
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 _COMPUTE: Final = {
     "cpu": ("requests", "cpu"),
     "memory": ("requests", "memory"),
@@ -123,7 +122,7 @@ def _usage(kind: ApiKind, item: FrozenObject | None) -> Usage:
     if item is None:
         return {}
     taken: Usage = {f"count/{kind.resource}": Decimal(1)}
-    if kind is PODS and at(item, ("status", "phase")) in _ENDED:
+    if kind is PODS and ended(item):
         return taken
     if kind.plural in _COUNTED:
         taken[kind.plural] = Decimal(1)

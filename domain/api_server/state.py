@@ -31,6 +31,7 @@ _NAME_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 CLAIM_MARK: Final = "claim of a volume"
 SELECTOR_MARK: Final = "selector of pods"
 
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
 _SELECTING: Final = frozenset({REPLICA_SETS.resource, STATEFUL_SETS.resource})
 
 Names: TypeAlias = HashTrie[str, FrozenObject]
@@ -354,6 +355,11 @@ def claims_of(pod: FrozenObject | None) -> frozenset[str]:
     """The claims that a pod's volumes name."""
     volumes = at(pod, ("spec", "volumes")) or ()
     return frozenset(name for one in volumes if (name := at(one, ("persistentVolumeClaim", "claimName"))))
+
+
+def ended(pod: FrozenObject) -> bool:
+    """Whether a pod's containers are done for good."""
+    return at(pod, ("status", "phase")) in _ENDED
 
 
 def controller_of(item: FrozenObject | None) -> str:

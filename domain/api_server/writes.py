@@ -17,7 +17,7 @@ from podtide.domain.api_server.patches.apply import FieldManager, updated
 from podtide.domain.api_server.reads import integer
 from podtide.domain.api_server.rules import kind_rules, metadata_rules
 from podtide.domain.api_server.rules.shapes import well_shaped
-from podtide.domain.api_server.state import Books, ObjectKey, key_of, kind_of
+from podtide.domain.api_server.state import Books, ObjectKey, ended, key_of, kind_of
 from podtide.domain.api_server.statuses import (
     FieldFault,
     already_exists,
@@ -40,7 +40,6 @@ ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 _POLICIES: Final = {"Orphan": ORPHAN, "Foreground": FOREGROUND, "Background": ""}
 _OPTIONS: Final = words("kind apiVersion gracePeriodSeconds preconditions orphanDependents propagationPolicy dryRun")
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 ManagedFields: TypeAlias = tuple[FrozenObject, ...]
@@ -387,7 +386,7 @@ def remove(books: Books, key: ObjectKey, item: FrozenObject, options: DeleteOpti
 
 def _grace(kind: ApiKind, item: FrozenObject, options: DeleteOptions) -> int:
     """Seconds until the object may go: pods on a node that still run have some, nothing else does."""
-    if kind is not PODS or not at(item, ("spec", "nodeName")) or at(item, ("status", "phase")) in _ENDED:
+    if kind is not PODS or not at(item, ("spec", "nodeName")) or ended(item):
         return 0
     if options.grace is not None:
         return options.grace

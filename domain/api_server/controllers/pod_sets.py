@@ -14,22 +14,16 @@ from podtide.domain.api_server import quotas, writes
 from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, at, drop, put
 from podtide.domain.api_server.kinds import BY_RESOURCE, PODS, ApiKind
 from podtide.domain.api_server.selectors import label_selection
-from podtide.domain.api_server.state import Books, ObjectKey, controller_of
+from podtide.domain.api_server.state import Books, ObjectKey, controller_of, ended
 from podtide.domain.api_server.statuses import ApiRefusal
 
 _REFERENCES: Final = ("metadata", "ownerReferences")
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 _EVENTS: Final = BY_RESOURCE["events"]
 
 
 def deleting(item: FrozenObject) -> bool:
     """Whether an object is on its way out."""
     return "deletionTimestamp" in item["metadata"]
-
-
-def ended(pod: FrozenObject) -> bool:
-    """Whether a pod's containers are done for good."""
-    return at(pod, ("status", "phase")) in _ENDED
 
 
 def ready(pod: FrozenObject) -> bool:

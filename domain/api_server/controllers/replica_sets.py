@@ -18,7 +18,7 @@ from podtide.domain.api_server.json_values import FrozenObject, at
 from podtide.domain.api_server.kinds import PODS
 from podtide.domain.api_server.reads import Scope, selected
 from podtide.domain.api_server.selectors import label_selection
-from podtide.domain.api_server.state import Books, ObjectKey, PodSetRow, key_of
+from podtide.domain.api_server.state import Books, ObjectKey, PodSetRow, ended, key_of
 
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
@@ -53,7 +53,7 @@ def orphans(books: Books, owner: FrozenObject) -> list[ObjectKey]:
 
 def _active(books: Books, owner: FrozenObject) -> list[FrozenObject]:
     found = (books.found(key) for key in books.dependents_of(owner["metadata"]["uid"]) if key.resource == PODS.resource)
-    return [pod for pod in found if pod is not None and not pod_sets.ended(pod) and not pod_sets.deleting(pod)]
+    return [pod for pod in found if pod is not None and not ended(pod) and not pod_sets.deleting(pod)]
 
 
 class _Ranks:

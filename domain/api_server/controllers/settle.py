@@ -21,6 +21,7 @@ from podtide.domain.api_server.state import (
     ObjectKey,
     PodSetRow,
     controller_of,
+    ended,
 )
 from podtide.domain.base.units import NEVER, Millis
 
@@ -130,7 +131,7 @@ def _count(books: Books, key: ObjectKey, pod: FrozenObject | None, sign: int, to
     touched.setdefault(home, {})[key] = None
     staying = not pod_sets.deleting(pod)
     stateful = home.resource == STATEFUL_SETS.resource
-    active = staying and not pod_sets.ended(pod)
+    active = staying and not ended(pod)
     ready = pod_sets.ready(pod) and (at(pod, ("status", "phase")) == "Running" if stateful else active)
     owner = books.found(home)
     wanted = (at(owner, ("spec", "template", "metadata", "labels")) or EMPTY).items()

@@ -15,7 +15,7 @@ from hashlib import sha256
 from podtide.domain.api_server.controllers import pod_sets
 from podtide.domain.api_server.json_values import EMPTY, FrozenObject, at
 from podtide.domain.api_server.kinds import BY_RESOURCE, PODS
-from podtide.domain.api_server.state import Books, ObjectKey, PodSetRow
+from podtide.domain.api_server.state import Books, ObjectKey, PodSetRow, ended, owners
 
 _CLAIMS = BY_RESOURCE["persistentvolumeclaims"]
 
@@ -54,11 +54,9 @@ def ordinal_of(name: str, pod: str) -> int | None:
 
 def _unwanted(books: Books, owner: FrozenObject, key: ObjectKey) -> bool:
     pod = books.found(key)
-    if pod is None or not any(
-        one["uid"] == owner["metadata"]["uid"] for one in at(pod, ("metadata", "ownerReferences")) or ()
-    ):
+    if pod is None or owner["metadata"]["uid"] not in owners(pod):
         return False
-    return pod_sets.ended(pod) or (ordinal_of(owner["metadata"]["name"], key.name) or 0) >= owner["spec"]["replicas"]
+    return ended(pod) or (ordinal_of(owner["metadata"]["name"], key.name) or 0) >= owner["spec"]["replicas"]
 
 
 def _resized(books: Books, key: ObjectKey, row: PodSetRow, wanted: int) -> PodSetRow:
@@ -71,9 +69,7 @@ def _resized(books: Books, key: ObjectKey, row: PodSetRow, wanted: int) -> PodSe
         pod_sets.remove_pod(books, pod_sets.pod_key(owner, f"{key.name}-{ordinal}"))
     for ordinal in range(row.wanted, wanted):
         pod = books.found(pod_sets.pod_key(owner, f"{key.name}-{ordinal}"))
-        if pod is None or not any(
-            one["uid"] == owner["metadata"]["uid"] for one in at(pod, ("metadata", "ownerReferences")) or ()
-        ):
+        if owner["metadata"]["uid"] not in owners(pod):
             absent = absent.set(ordinal, None)
     return row._replace(wanted=wanted, absent=absent)
 

@@ -19,7 +19,7 @@ FieldSet: TypeAlias = frozenset[FieldPath]
 
 _PROTOCOL: Final = ("protocol", "TCP")
 _NAME: Final = (("name", None),)
-_KEYS: Final[Mapping[str, tuple[tuple[str, str | None], ...]]] = {
+LIST_KEYS: Final[Mapping[str, tuple[tuple[str, str | None], ...]]] = {
     "conditions": (("type", None),),
     "containers": _NAME,
     "env": _NAME,
@@ -74,11 +74,11 @@ def elements(name: str, value: Json, place: str = "") -> dict[str, Json] | None:
         return None
     if name in _SETS:
         return {f"v:{json.dumps(one)}": one for one in value}
-    if name not in _KEYS or not all(isinstance(one, FrozenObject) for one in value):
+    if name not in LIST_KEYS or not all(isinstance(one, FrozenObject) for one in value):
         return None
     named: dict[str, Json] = {}
     for number, one in enumerate(value):
-        keys = _CONTAINER_PORT if name == "ports" and "containerPort" in one else _KEYS[name]
+        keys = _CONTAINER_PORT if name == "ports" and "containerPort" in one else LIST_KEYS[name]
         values: dict[str, Any] = {}
         for key, default in keys:
             if one.get(key) is None and default is None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from podtide.domain.api_server.json_values import FrozenObject, Json
+from podtide.domain.api_server.patches.field_paths import LIST_KEYS
 from podtide.domain.api_server.statuses import ApiRefusal, bad_request, failure
 
 JSON_PATCH: Final = "application/json-patch+json"
@@ -18,23 +19,10 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 
 _MERGE_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    **{name: keys[0][:1] for name, keys in LIST_KEYS.items()},
     "addresses": ("type",),
-    "conditions": ("type",),
-    "containers": ("name",),
-    "env": ("name",),
-    "ephemeralContainers": ("name",),
-    "hostAliases": ("ip",),
-    "imagePullSecrets": ("name",),
-    "initContainers": ("name",),
-    "ownerReferences": ("uid",),
-    "podIPs": ("ip",),
     "ports": ("containerPort", "port"),
-    "secrets": ("name",),
     "taints": ("key",),
-    "topologySpreadConstraints": ("topologyKey",),
-    "volumeDevices": ("devicePath",),
-    "volumeMounts": ("mountPath",),
-    "volumes": ("name",),
 }
 """By field: the keys that elements may be merged by (a container's ports and a service's have the same name)."""
 

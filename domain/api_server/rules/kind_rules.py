@@ -15,7 +15,7 @@ from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, at,
 from podtide.domain.api_server.kinds import ApiKind
 from podtide.domain.api_server.quotas import BOUNDS
 from podtide.domain.api_server.rules.metadata_rules import label_faults, subdomain
-from podtide.domain.api_server.rules.pod_rules import begun_status, pod_change_faults, pod_defaults, pod_faults
+from podtide.domain.api_server.rules.pod_rules import begun_status, parsed, pod_change_faults, pod_defaults, pod_faults
 from podtide.domain.api_server.rules.set_rules import SETS, set_change_faults, set_defaults, set_faults
 from podtide.domain.api_server.statuses import (
     FieldFault,
@@ -232,13 +232,7 @@ def _volume_faults(item: FrozenObject) -> list[FieldFault]:
 def _storage_faults(field: str, size: Json) -> list[FieldFault]:
     if size is None:
         return [required(field)]
-    amount = parse_quantity(str(size))
-    if amount is None:
-        raise bad_request(f"{field}: quantities must match the regular expression '{_QUANTITY}'")
-    return [] if amount > 0 else [wrong(field, str(size), "must be greater than zero")]
-
-
-_QUANTITY: Final = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
+    return [] if parsed(field, size) > 0 else [wrong(field, str(size), "must be greater than zero")]
 
 
 def _lease_faults(item: FrozenObject) -> list[FieldFault]:
@@ -289,10 +283,7 @@ def _quota_faults(item: FrozenObject) -> list[FieldFault]:
         raise unsupported(f'"{strange[0]}" in the spec of a ResourceQuota')
     faults = []
     for bound, text in sorted((spec.get("hard") or EMPTY).items()):
-        amount = parse_quantity(str(text))
-        if amount is None:
-            raise bad_request(f"spec.hard[{bound}]: quantities must match the regular expression '{_QUANTITY}'")
-        if amount < 0:
+        if parsed(f"spec.hard[{bound}]", text) < 0:
             faults.append(wrong(f"spec.hard[{bound}]", str(text), "must be greater than or equal to 0"))
     return faults
 

@@ -6,6 +6,7 @@ by a binding, its status through the status sub-resource.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any, Final
 
 from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, at, drop, filled, put
@@ -164,18 +165,22 @@ def _container_faults(field: str, container: FrozenObject, names: set[str], volu
     return faults + _amount_faults(f"{field}.resources", container["resources"])
 
 
+def parsed(place: str, text: Json) -> Decimal:
+    """An amount; 400 where it is none."""
+    amount = parse_quantity(str(text))
+    if amount is None:
+        raise bad_request(
+            f"{place}: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+        )
+    return amount
+
+
 def _amount_faults(field: str, resources: FrozenObject) -> list[FieldFault]:
     faults = []
     amounts: dict[tuple[str, str], Any] = {}
     for side in ("limits", "requests"):
         for name, text in (resources.get(side) or {}).items():
-            amount = parse_quantity(str(text))
-            if amount is None:
-                raise bad_request(
-                    'Pod in version "v1" cannot be handled as a Pod: quantities must match the regular expression '
-                    "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-                )
-            amounts[side, name] = amount
+            amount = amounts[side, name] = parsed('Pod in version "v1" cannot be handled as a Pod', text)
             if amount < 0:
                 faults.append(wrong(f"{field}.{side}[{name}]", str(text), "must be greater than or equal to 0"))
     for name, text in (resources.get("requests") or {}).items():
