@@ -21,6 +21,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubernetes.api import ApiAnswer, Stream
 from podtide.adapters.kubernetes.apply.actuator import ActuatorSettings, KubernetesActuator
+from podtide.adapters.kubernetes.executor_pod.manifests import ExecutorManifests
 from podtide.adapters.recording.header import header_of
 from podtide.adapters.recording.recorder import Recorder
 from podtide.adapters.recording.writer import RecordingWriter
@@ -41,7 +42,7 @@ from podtide.entrypoints.common.app_config import AppSettings, policies_with
 from podtide.entrypoints.common.app_loop import AppLoop, Observer
 from podtide.entrypoints.live.config import live_settings
 from podtide.entrypoints.live.loop import Inbox, LiveEnvironment
-from podtide.entrypoints.live.manifests import LiveManifests, live_manifests
+from podtide.entrypoints.live.manifests import live_manifests
 
 Compared = Callable[[str, str, str, str], None]
 APP, NAMESPACE = "spark-bench", "data"
@@ -62,7 +63,7 @@ def settings_for(target: int) -> AppSettings:
     )  # fmt: skip
 
 
-def manifests() -> LiveManifests:
+def manifests() -> ExecutorManifests:
     return live_manifests(settings_for(BATCH), None, None, SystemClock(), {"SPARK_USER": "spark"})
 
 

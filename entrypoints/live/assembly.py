@@ -19,6 +19,7 @@ from podtide.adapters.driver.schedule import TargetError, read_schedule
 from podtide.adapters.driver.target_sources import LineSource, NumberSource, ScheduleSource, TargetSource
 from podtide.adapters.kubernetes.api import ApiClient, CallSeen, ConnectionRefused, KubernetesApi, connect
 from podtide.adapters.kubernetes.apply.actuator import ActuatorSettings, KubernetesActuator, Policy
+from podtide.adapters.kubernetes.executor_pod.manifests import ExecutorManifests
 from podtide.adapters.kubernetes.guarded import GuardedApi
 from podtide.adapters.kubernetes.lease.identity import own_identity
 from podtide.adapters.kubernetes.lease.lease import ApplicationLease
@@ -49,7 +50,7 @@ from podtide.entrypoints.live.command_sinks import ActingSink, ShadowSink
 from podtide.entrypoints.live.control import RunControl
 from podtide.entrypoints.live.driver_link import DriverLink
 from podtide.entrypoints.live.loop import CommandSink, Hear, Inbox, LiveEnvironment, StimulusFilter
-from podtide.entrypoints.live.manifests import DriverPodRefused, LiveManifests, NoManifests, driver_pod, live_manifests
+from podtide.entrypoints.live.manifests import DriverPodRefused, NoManifests, driver_pod, live_manifests
 from podtide.entrypoints.live.options import RunOptions
 
 FIRST_LIST_S: Final = 30.0
@@ -240,7 +241,7 @@ def assemble(
         margin_s = lease_settings(options.lease_ms).margin_s
         writing = GuardedApi(api, lease.valid, lease.lost.is_set, threading.Event().wait, margin_s)
     manifests = _manifests(options, settings, api, namespace, clock) if options.acting else NoManifests()
-    if driver is not None and isinstance(manifests, LiveManifests):
+    if driver is not None and isinstance(manifests, ExecutorManifests):
         driver.manifests = manifests
     actuator = KubernetesActuator(
         writing, namespace, app_id, manifests, hear, clock, audience.notify,
@@ -313,7 +314,7 @@ def assemble(
 
 def _manifests(
     options: RunOptions, settings: AppSettings, api: ApiClient, namespace: str, clock: SystemClock
-) -> LiveManifests:
+) -> ExecutorManifests:
     name = settings.config.kubernetes.allocation.driver_pod
     with refused_as(ClusterRefused, DriverPodRefused):
         driver = None if name is None else driver_pod(api, namespace, name)

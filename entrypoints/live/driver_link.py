@@ -14,6 +14,7 @@ from typing import Final
 from podtide.adapters.clock import Clock, SystemClock
 from podtide.adapters.driver.driver_client import Access, DriverHttp, DriverRefused, Get
 from podtide.adapters.driver.driver_sensor import DriverSensor, DriverSettings, DriverSilent, ask_conf
+from podtide.adapters.kubernetes.executor_pod.manifests import ExecutorManifests
 from podtide.adapters.notices import Level, Topic
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.spark_conf import SparkConf
@@ -28,7 +29,6 @@ from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.entrypoints.common.output import ClusterRefused, Misused, refused_as
 from podtide.entrypoints.live.audience import Audience
 from podtide.entrypoints.live.loop import Hear
-from podtide.entrypoints.live.manifests import LiveManifests
 from podtide.entrypoints.live.options import RunOptions
 
 DRIVER_WITHIN_S: Final = 30.0
@@ -49,7 +49,7 @@ class DriverLink:
 
     def __init__(self, options: RunOptions, url: str, hear: Hear, clock: SystemClock, audience: Audience) -> None:
         """Ask for the driver's conf, waiting for a driver that has not begun to listen. Raises Misused, ClusterRefused."""
-        self.manifests: LiveManifests | None = None
+        self.manifests: ExecutorManifests | None = None
         self.hidden: list[str] = []
         self._hear = hear
         prefix = f"--driver-url {url}: "

@@ -23,7 +23,7 @@ from podtide.adapters.kubernetes.executor_pod.manifests import ExecutorManifests
 from podtide.adapters.kubernetes.executor_pod.spark_conf_dir import ConfDirError, read_conf_dir
 from podtide.adapters.kubernetes.executor_pod.template import PodTemplateError, read_template
 from podtide.domain.base.units import ProfileId
-from podtide.domain.executor_pod.builder import CannotBuild, DriverPod, PodFacts, executor_pods
+from podtide.domain.executor_pod.builder import DriverPod, PodFacts, executor_pods
 from podtide.domain.executor_pod.driver import as_driver_has_it
 from podtide.domain.executor_pod.facts import Owner
 from podtide.domain.protocol.pod_commands import CreateClaim, CreatePod, CreateSet
@@ -64,48 +64,6 @@ def driver_pod(api: ApiClient, namespace: str, name: str) -> DriverPod:
     return DriverPod(found.name, found.uid)
 
 
-class LiveManifests:
-    """What the actuator sends. ``learn`` makes another resource profile known."""
-
-    def __init__(self, made: ExecutorManifests, profiles: dict[ProfileId, ResourceProfile]) -> None:
-        """Use ``live.manifests``."""
-        self._made = made
-        self._profiles = profiles
-
-    def learn(self, profile: ResourceProfile) -> None:
-        """Pods of this profile can be built from now on."""
-        self._profiles.setdefault(profile.id, profile)
-
-    def pod(self, command: CreatePod) -> bytes:
-        """The pod of an executor. Raises ManifestRefused."""
-        try:
-            return self._made.pod(command)
-        except CannotBuild as fault:
-            raise ManifestRefused(str(fault)) from None
-
-    def claim(self, command: CreateClaim, owner: Owner) -> bytes:
-        """A claim of an executor. Raises ManifestRefused."""
-        return self._made.claim(command, owner)
-
-    def replica_set(self, command: CreateSet) -> bytes:
-        """The StatefulSet or Deployment of a profile. Raises ManifestRefused."""
-        try:
-            return self._made.replica_set(command)
-        except CannotBuild as fault:
-            raise ManifestRefused(str(fault)) from None
-
-    def config_map(self) -> bytes:
-        """The executors' config map. Raises ManifestRefused."""
-        try:
-            return self._made.config_map()
-        except CannotBuild as fault:
-            raise ManifestRefused(str(fault)) from None
-
-    def pod_name(self, executor: PodNumber) -> str:
-        """The name of an executor's pod."""
-        return self._made.pod_name(str(executor))
-
-
 class NoManifests:
     """Those of a shadow, which creates nothing."""
 
@@ -140,7 +98,7 @@ def live_manifests(
     conf_dir: str | None,
     clock: Clock,
     environment: Mapping[str, str] = os.environ,
-) -> LiveManifests:
+) -> ExecutorManifests:
     """Everything that pods are made from. Raises Misused, UnreadableInput."""
     conf, config = settings.conf, settings.config.kubernetes
     app_id = config.backend.app_id
@@ -164,7 +122,7 @@ def live_manifests(
     )
     profiles: dict[ProfileId, ResourceProfile] = {}
     pods = usable(executor_pods(conf, facts, profiles))
-    return LiveManifests(ExecutorManifests(pods, files, clock.now), profiles)
+    return ExecutorManifests(pods, files, clock.now, profiles)
 
 
 def _user() -> str:

@@ -38,6 +38,7 @@ from podtide.adapters.kubernetes.ratelimit import Jitter, Rate, RateLimiter, Thr
 from podtide.adapters.notices import Level, Notice, Notify, Topic
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import Millis
+from podtide.domain.executor_pod.builder import CannotBuild
 from podtide.domain.protocol import executor_commands, pod_commands
 from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal
@@ -342,9 +343,9 @@ class KubernetesActuator:
         serial: int = getattr(command, "serial", 0)
         try:
             return self._calls[type(command)](command)
-        except ManifestRefused as refusal:
+        except (ManifestRefused, CannotBuild) as refusal:
             what = escaped(str(refusal))
-            failure = CallFailure(None, what, refusal.exception_class)
+            failure = CallFailure(None, what, ManifestRefused.exception_class)
         except Exception as fault:  # a worker that dies would leave the loop waiting for ever
             # Its class alone: nobody knows what its text may hold.
             what = f"a fault of podtide itself, {type(fault).__name__}"

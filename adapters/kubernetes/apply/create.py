@@ -50,7 +50,7 @@ class ManifestRefused(Exception):
 
 
 class Manifests(Protocol):
-    """What is created, as the bytes of a request. Thread-safe. Raises ManifestRefused."""
+    """What is created, as the bytes of a request. Thread-safe. Raises ManifestRefused, CannotBuild."""
 
     def pod(self, command: CreatePod) -> bytes:
         """The pod of an executor, with the labels spark-app-selector and spark-exec-id."""

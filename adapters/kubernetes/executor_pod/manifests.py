@@ -11,28 +11,39 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from podtide.domain.base.units import Millis
+from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.executor_pod.builder import ExecutorPods, Owner
 from podtide.domain.protocol.pod_commands import CreateClaim, CreatePod, CreateSet
+from podtide.domain.protocol.pods import PodNumber
+from podtide.domain.protocol.resource_profiles import ResourceProfile
 
 
 class ExecutorManifests:
     """The manifests of one application, as JSON. Thread-safe.
 
     ``conf_files``: the files of SPARK_CONF_DIR by name (``kubernetes.executor_pod.spark_conf_dir``). ``now``: the time of
-    day in milliseconds, for the date in the config map; without, there is none.
+    day in milliseconds, for the date in the config map; without, there is none. ``profiles``: those that ``pods`` knows.
     """
 
     def __init__(
-        self, pods: ExecutorPods, conf_files: Mapping[str, str] | None = None, now: Callable[[], Millis] | None = None
+        self,
+        pods: ExecutorPods,
+        conf_files: Mapping[str, str] | None = None,
+        now: Callable[[], Millis] | None = None,
+        profiles: dict[ProfileId, ResourceProfile] | None = None,
     ) -> None:
         self.pods = pods
         self._conf_files = dict(conf_files or {})
         self._now = now
+        self._profiles = {} if profiles is None else profiles
 
-    def pod_name(self, executor: str) -> str:
+    def learn(self, profile: ResourceProfile) -> None:
+        """Pods of this profile can be built from now on."""
+        self._profiles.setdefault(profile.id, profile)
+
+    def pod_name(self, executor: PodNumber) -> str:
         """The name of an executor's pod."""
-        return self.pods.pod_name(executor)
+        return self.pods.pod_name(str(executor))
 
     def pod(self, command: CreatePod) -> bytes:
         """The pod that the command asks for. Raises CannotBuild."""

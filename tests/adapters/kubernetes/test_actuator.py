@@ -20,6 +20,8 @@ from podtide.adapters.kubernetes.calls import CallSettings
 from podtide.adapters.kubernetes.ratelimit import Backoff, Rate, Wait
 from podtide.adapters.notices import Topic
 from podtide.domain.base.units import ExecutorId, ProfileId
+from podtide.domain.executor_pod.builder import CannotBuild
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol import executor_commands as ec, pod_commands as pc
 from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, Claim, Outcome
@@ -793,18 +795,22 @@ class _NoManifests(FakeManifests):
     def pod(self, command: pc.CreatePod) -> bytes:
         if command.executor == 1:
             raise ManifestRefused("spark.executor.cores: 0 is not positive")
+        if command.executor == 2:
+            raise CannotBuild(SparkFault("java.util.NoSuchElementException", "key not found: 9"))
         raise RuntimeError("password=hunter2")
 
 
 def test_a_manifest_that_cannot_be_made_is_a_failure_and_no_secret_is_told() -> None:
     with acting(manifests=_NoManifests()) as stage:
-        first, second = stage.does(create(1)).failure, stage.does(create(2)).failure
+        first, second, third = (stage.does(create(executor)).failure for executor in (1, 2, 3))
         assert first is not None
         assert second is not None
+        assert third is not None
         assert first.message == "spark.executor.cores: 0 is not positive"
-        assert first.exception_class == "java.lang.IllegalArgumentException"
-        assert "RuntimeError" in second.message
-        assert "hunter2" not in f"{second}{stage.heard.notices}"
+        assert second.message == "java.util.NoSuchElementException: key not found: 9"
+        assert {first.exception_class, second.exception_class} == {"java.lang.IllegalArgumentException"}
+        assert "RuntimeError" in third.message
+        assert "hunter2" not in f"{third}{stage.heard.notices}"
 
 
 def test_at_the_end_what_is_under_way_is_waited_for_and_what_is_left_is_named() -> None:

@@ -82,7 +82,7 @@ def create(number: int, claims: tuple[str, ...] = ()) -> CreatePod:
 def test_a_pod_as_json() -> None:
     made = manifests()
     pod = json.loads(made.pod(create(7, ("taken",))))
-    assert pod["metadata"]["name"] == made.pod_name("7") == "app-exec-7"
+    assert pod["metadata"]["name"] == made.pod_name(PodNumber(7)) == "app-exec-7"
     claims = [v["persistentVolumeClaim"]["claimName"] for v in pod["spec"]["volumes"] if "persistentVolumeClaim" in v]
     assert claims == ["taken"]
     assert [container["name"] for container in pod["spec"]["containers"]] == ["side", "main"]
