@@ -5,13 +5,16 @@ longer: it fetches the stage's closure and broadcasts, asks the driver where map
 With more executors more of a stage's tasks are such first ones, and with fewer executors fewer. That is told apart where all
 executors share one host, as in the runs that it was found in; elsewhere tasks keep it, wherever they run.
 
-Only one part of that can be told from the data of a task: its *overhead*, what lies between launch and finish besides the
+Two parts of that can be told from the data of a task. Its *overhead* is what lies between launch and finish besides the
 executor's run time, beyond the median of the stage's later tasks (of all stages' where there are fewer than ``ENOUGH``). The
-median of its first tasks is the stage's. The rest is run time, and is taken to be proportional: in stages that are even
-(the spread around the median is a quarter of it or less) the run times of first and of later tasks are compared, and the
-median of what they differ by is set against the median of the overheads of the same tasks. Fewer than ``FEW`` such tasks, or
-fewer than three of four that ran longer, say nothing, and nothing is added. What tasks read or compute does not move the
-overhead, so a stage whose first tasks are its longest keeps them long. At most half of a first task is taken for that.
+rest is *run time*. In a stage that is even (its later tasks spread around their median by a quarter of it or less) the run
+times of first and of later tasks are compared. Where the stage has a ``PAIR`` of first tasks or more, they have overhead, and
+each ran longer than the later ones by ``SURE`` spreads, the stage speaks for itself: Python workers that start, generated code
+that is compiled. The medians of both parts are then the stage's. Elsewhere run time is taken to be proportional: the median
+of what first tasks of all even stages ran longer, set against the median of the overheads of the same tasks. Fewer than
+``FEW`` such tasks, or fewer than three of four that ran longer, say nothing, and nothing is added. What tasks read or compute
+does not move the overhead, so a stage whose first tasks are its longest keeps them long. At most half of a first task is taken
+for that, unless the stage speaks for itself.
 """
 
 from __future__ import annotations
@@ -23,8 +26,12 @@ from podtide.domain.base.samples import median, spread
 from podtide.domain.base.units import Millis
 from podtide.domain.recorded.stages import StageWork
 
-ENOUGH: Final = 3
+ENOUGH: Final = 2
 """Later tasks of a stage that make a median."""
+
+PAIR: Final = 2
+SURE: Final = 3
+"""Of one stage alone: so many first tasks, each longer than the later ones by so many spreads."""
 
 FEW: Final = 8
 """First tasks that make a case about run times."""
@@ -37,10 +44,18 @@ LEAST_MS: Final[Millis] = 5
 
 
 class Later(NamedTuple):
-    """The later tasks of a stage. ``run``: the median of their run times if they are alike, else None."""
+    """The later tasks of a stage. ``run``: the median of their run times if they are alike, else None; ``around``: how far
+    they are from it."""
 
     overhead: Millis
     run: Millis | None
+    around: Millis
+
+    def clear(self, runs: Sequence[Millis]) -> Millis:
+        """What first tasks with these run times ran longer alike, where each of them stands out; else 0."""
+        if self.run is None or len(runs) < PAIR:
+            return 0
+        return median(runs) - self.run if min(runs) - self.run >= max(LEAST_MS, SURE * self.around) else 0
 
 
 def take_out(works: Sequence[StageWork]) -> None:
@@ -58,12 +73,17 @@ def take_out(works: Sequence[StageWork]) -> None:
             runs.extend(one - known.run for one in work.openings.second)
     times = 1.0 + _ratio(overheads, runs)
     for work in works:
+        if not work.opened or not work.openings.first:
+            continue
         known = later.get(work.seen.stage)
         base = usual if known is None else known.overhead
-        extras = [round(max(0, overhead - base) * times) for overhead in work.openings.first]
-        if not extras:
-            continue
-        usually = min(median(extras), median([max(0, work.length(place)) for place in work.opened]) // 2)
+        longer = median(work.openings.first) - base
+        more = 0 if known is None or longer < LEAST_MS else known.clear(work.openings.second)
+        if more:
+            usually = more + longer
+        else:
+            usually = median([round(max(0, overhead - base) * times) for overhead in work.openings.first])
+            usually = min(usually, median([max(0, work.length(place)) for place in work.opened]) // 2)
         if usually < LEAST_MS:
             continue
         work.opening_ms, work.opening_slots = usually, len(work.opened) + len(work.fresh)
@@ -77,8 +97,9 @@ def _later(work: StageWork) -> Later | None:
         return None
     runs = [run for _, run in pairs]
     middle = median(runs)
-    even = 4 * spread(runs) <= middle
-    return Later(median([overhead for overhead, _ in pairs]), middle if even else None)
+    around = spread(runs) if len(runs) > ENOUGH else max(runs) - min(runs)
+    even = 4 * around <= middle
+    return Later(median([overhead for overhead, _ in pairs]), middle if even else None, around)
 
 
 def _ratio(overheads: Sequence[Millis], runs: Sequence[Millis]) -> float:

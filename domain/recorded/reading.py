@@ -204,14 +204,22 @@ class LogReading:
             holders[place] = life.number
 
     def _without_caching(self, works: Sequence[StageWork]) -> None:
-        """Take out of tasks what it took to compute lost cached partitions again: what it had taken the first time."""
+        """Take out of tasks what it took to compute lost cached partitions again: what it had taken the first time.
+
+        What is left is no more than what tasks took whose partitions were there: some asked an executor in vain before that,
+        which had been killed and was not removed yet (RetryingBlockTransferor, spark.shuffle.io.retryWait).
+        """
         for work in works:
             for stage, tasks in work.recached.items():
                 first = self.works.get(stage)
                 if first is None or first is work:
                     continue
+                again = frozenset(tasks)
+                others = [length for place, length in enumerate(work.body) if length >= 0 and place not in again]
+                most = median(others) if len(others) >= recorded_executors.ENOUGH else None
                 for task in tasks:
-                    work.lengthen(task, max(0, work.length(task) - max(0, first.length(task))))
+                    left = max(0, work.length(task) - max(0, first.length(task)))
+                    work.lengthen(task, left if most is None else min(left, most))
 
     @staticmethod
     def task_metered(

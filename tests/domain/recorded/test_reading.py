@@ -355,17 +355,39 @@ def later_stage(overhead: Millis, run: Millis, *, uneven: bool = False) -> Appli
 
 @pytest.mark.parametrize(
     ("overhead", "run", "uneven", "opening"),
-    [(60, 0, False, 60), (60, 60, True, 60), (0, 400, False, 0), (0, 0, False, 0)],
+    [(60, 0, False, 60), (60, 400, False, 460), (60, 60, True, 60), (0, 400, False, 0), (0, 0, False, 0)],
 )
 def test_what_the_first_tasks_of_a_stage_add_is_their_overhead(
     overhead: Millis, run: Millis, uneven: bool, opening: Millis
 ) -> None:
-    """Run times of four first tasks prove nothing: what they compute may take longer."""
+    """And how much longer they run, where each has overhead and stands out. What they compute has no part in overhead."""
     first, second = later_stage(overhead, run, uneven=uneven).stages
-    assert (first.opening_ms, second.opening_ms) == (0, opening)
+    assert first.opening_ms == 0
+    assert second.opening_ms == pytest.approx(opening, abs=1)
     assert second.opened == (4 if opening else 0)
     if not uneven:
-        assert [body - run for body in second.body_ms[:4]] == pytest.approx([511] * 4, abs=2)
+        kept = 0 if overhead else run
+        assert [body - kept for body in second.body_ms[:4]] == pytest.approx([511] * 4, abs=2)
+
+
+@pytest.mark.parametrize(("first", "opening"), [((3_000, 3_100), 2_600), ((3_000, 540), 100), ((3_000,), 100)])
+def test_first_tasks_of_one_stage_show_how_much_longer_they_run_if_two_or_more_all_stand_out(
+    first: tuple[Millis, ...], opening: Millis
+) -> None:
+    """Python workers that start: two later tasks, of 500 and 520 ms, are enough to see it."""
+    names = "01"[: len(first)]
+    log = Log().executors(*names).job(0, 0, LoggedStage(0, 0, 2)).submit(LoggedStage(0, 0, 2), 0)
+    for index, name in enumerate(names):
+        log.task(0, index, name, 10, 520, run=500)
+    seen = LoggedStage(1, 0, len(first) + 2)
+    log.complete(LoggedStage(0, 0, 2), 530).job(1, 1_000, seen).submit(seen, 1_000)
+    for index, run in enumerate(first):
+        log.task(1, index, names[index], 1_010, 1_120 + run, run=run)
+    for index, run in enumerate((500, 520), start=len(first)):
+        log.task(1, index, names[index % len(first)], 5_000 + 1_000 * index, 5_010 + 1_000 * index + run, run=run)
+    stage = log.complete(seen, 20_000).application().stages[1]
+    assert stage.opening_ms == opening
+    assert list(stage.body_ms)[: len(first)] == [110 + run - opening for run in first]
 
 
 def test_first_tasks_run_longer_in_proportion_where_many_of_them_show_it() -> None:
@@ -407,6 +429,23 @@ def test_what_computes_a_lost_cached_partition_again_is_no_work_of_its_stage(rem
     app = cached_twice(removed=removed)
     assert [list(stage.body_ms) for stage in app.stages] == [[1_000, 1_000], [100, 100]]
     assert app.counts.get("cached again", 0) == int(removed)
+
+
+def test_a_task_that_asked_in_vain_for_a_cached_partition_counts_as_one_that_found_it() -> None:
+    """The executor is dead, and removed only while a task asks it: that task waits 5 s and computes the partition again."""
+    stages = [LoggedStage(number, 0, 4, rdd=number, stores=(9,)) for number in (0, 1)]
+    log = Log().executors("1", "2", "3")
+    for stage in stages:
+        log.job(stage.stage, 1_000 + 9_000 * stage.stage, stage)
+    log.submit(stages[0], 1_010)
+    for task, executor in enumerate("1112"):
+        log.task(0, task, executor, 1_020 + 1_000 * task, 2_020 + 1_000 * task)
+    log.complete(stages[0], 5_030).submit(stages[1], 10_010)
+    for task in range(3):
+        log.task(1, task, "1", 10_020 + 110 * task, 10_130 + 110 * task)
+    log.start(1, 3, "3", 10_020).reading.executor_removed("2", 12_000, "Executor killed by driver.")
+    app = log.end(1, 3, "3", 10_020, 16_170).complete(stages[1], 16_180).application()
+    assert list(app.stages[1].body_ms) == [110] * 4
 
 
 def test_an_rdd_that_was_unpersisted_is_computed_by_its_stage() -> None:
