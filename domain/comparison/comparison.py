@@ -13,7 +13,7 @@ causes.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
@@ -368,10 +368,3 @@ def account_bill(run: RunAccount, rules: BillRules) -> RunBill:
         for place, (cores, memory, ms) in enumerate(run.executors.shapes)
     )
     return bill(work, run.conf.get, run.runtime_ms, rules)
-
-
-def named_first(found: Comparison, least_share: float = 0.0) -> Sequence[CauseOfChange]:
-    """Causes in the direction of the change that are at least this share of it."""
-    change = abs(found.change_ms)
-    sign = -1 if found.change_ms < 0 else 1
-    return [one for one in found.causes if one.ms * sign > 0 and abs(one.ms) >= least_share * change]

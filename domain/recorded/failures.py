@@ -28,9 +28,6 @@ STAGE_FAILED: Final = "StageFailed"
 OTHER: Final = "other"
 """What stands for reasons beyond all that a stage keeps."""
 
-NOT_FAILED: Final = frozenset({"TaskKilled", "TaskCommitDenied"})
-"""Reasons that Spark counts as no failure of anything."""
-
 _NUMBER: Final = re.compile(r"[0-9]+")
 _KEPT: Final = 4 * DETAIL_MAX
 """Characters of a text that are looked at; one may be megabytes."""

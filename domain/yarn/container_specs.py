@@ -50,28 +50,13 @@ def container_spec(profile: ResourceProfile, rules: ContainerRules) -> Container
     return ContainerSpec(resource, to_int(heap), cores, 1 if isinstance(tasks, SparkFault) else tasks)
 
 
-def unknown_resources(profile: ResourceProfile, rules: ContainerRules) -> tuple[str, ...]:
-    """YARN's names of the resources that the cluster does not know, in order of name; nobody gets them."""
-    if rules.types is None:
-        return ()
-    if profile.id == DEFAULT_PROFILE:
-        profile = default_profile(rules.profile_rules)
-    wished = _wished(profile, rules, default=profile.id == DEFAULT_PROFILE)
-    return tuple(sorted(name for name in wished if name not in rules.types))
-
-
 def _custom(profile: ResourceProfile, rules: ContainerRules, *, default: bool) -> tuple[tuple[str, int], ...]:
     """Custom resources by YARN's names, sorted, without those that nobody knows."""
-    wished = _wished(profile, rules, default=default)
+    names = dict(rules.names)
+    wished = {names.get(name, name): amount for name, amount in profile.executor if name not in BUILT_IN}
+    if default:
+        devices = frozenset(names.values())
+        wished = {**dict(rules.extra), **{name: amount for name, amount in wished.items() if name in devices}}
     return tuple(
         sorted((name, amount) for name, amount in wished.items() if rules.types is None or name in rules.types)
     )
-
-
-def _wished(profile: ResourceProfile, rules: ContainerRules, *, default: bool) -> dict[str, int]:
-    names = dict(rules.names)
-    mapped = {names.get(name, name): amount for name, amount in profile.executor if name not in BUILT_IN}
-    if not default:
-        return mapped
-    devices = frozenset(names.values())
-    return {**dict(rules.extra), **{name: amount for name, amount in mapped.items() if name in devices}}

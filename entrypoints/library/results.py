@@ -43,8 +43,6 @@ D = TypeVar("D")
 
 Row = dict[str, Any]
 
-_LINES_MAX: Final = 12
-"""Rows of a table that ``repr`` shows."""
 
 
 class Result(ABC, Generic[D]):

@@ -264,12 +264,6 @@ def _notes(run: RunAccount) -> list[str]:
     return notes
 
 
-def _whose(note: str, first: RunAccount, second: RunAccount) -> str:
-    if note in _notes(first):
-        return "both runs" if note in _notes(second) else "first run"
-    return "second run"
-
-
 def _cause(one: CauseOfChange, change_ms: int) -> CauseEntry:
     return CauseEntry(
         one.cause.value,

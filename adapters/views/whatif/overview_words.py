@@ -172,18 +172,6 @@ def reason_words(one: FailureReasonEntry) -> str:
     return f"{number(one.count)} × {name}{f' ({one.detail})' if one.detail else ''}"
 
 
-def troubles_words(document: Document) -> str:
-    """``Skew in 2 stages, 31.0 s in the worst. Retries or failures in 1 stage.``; nothing without troubles."""
-    found = document.troubles
-    if found is None:
-        return ""
-    costs = [one.costs_s for one in found.skewed if one.costs_s]
-    worst = f", {took(max(costs))} in the worst" if costs else ""
-    skew = f"Skew in {count(found.skewed_stages, 'stage')}{worst}." if found.skewed_stages else ""
-    failed = f"Retries or failures in {count(found.failed_stages, 'stage')}." if found.failed_stages else ""
-    return f"{skew} {failed}".strip()
-
-
 def _stage(stage: int, name: str, tasks: int) -> str:
     if len(name) > NAME_MAX:
         name = f"{name[: NAME_MAX // 3]}…{name[-NAME_MAX // 2 :]}"

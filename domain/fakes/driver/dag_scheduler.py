@@ -79,7 +79,6 @@ class DriverDagScheduler(DagScheduler):
         for node in self._plan.lineages[place]:
             rows[node] = self._stage_of(node, number, place, run, rows)
         job = self.jobs[number] = DriverJob(number, place, run, now, tuple(rows.values()))
-        self.tally["jobs.started"] += 1
         self.scheduler.say(JobStart(now, number, tuple(JobStage(row.id, row.shuffle) for row in job.rows)))
         self.want(job.rows[-1], now)
 
@@ -147,7 +146,6 @@ class DriverDagScheduler(DagScheduler):
             if row.shuffle is None:
                 self._forget(~row.id)
         job.rows = ()
-        self.tally[f"jobs.{ending.value}"] += 1
         self.scheduler.say(JobEnd(now, job.number))
         self._follow(job, now)
 
@@ -203,7 +201,6 @@ class DriverDagScheduler(DagScheduler):
         for job in self.jobs.values():
             if job.ended is None:
                 job.ended, job.ending = now, Ending.STOPPED
-                self.tally["jobs.stopped"] += 1
                 for row in job.rows:
                     if row.attempt is not None:
                         self.retire(row.attempt)
