@@ -145,6 +145,7 @@ def direct(context: Any, api: Api, folder: Path) -> dict[str, Any]:
     words = {word for _, word, _ in context.parallelize([str(folder)] * 8, 8).map(seen).collect()}
     first = sorted(sums.collect())
     until(lambda: registered(context) == 1, "one executor less")
+    until(lambda: len(api.executors()) == 1, "one pod less")  # a claim is free when its pod is gone
     second = sorted(sums.collect())
     before = {path.name for path in folder.glob("mark-*")}
     # One job that wants two executors all the time: what is too many for 3 s is deleted, even while it starts.
