@@ -52,7 +52,7 @@ class _Answer(NamedTuple):
 
 @dataclass
 class _Api:
-    """The API server as the scenario scripts it: what becomes of a GET, DELETE or PATCH of a pod."""
+    """The API server as the scenario scripts it: its answers to a GET, DELETE or PATCH of a pod."""
 
     known: dict[str, PodManifest] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)  # by executor: present, deleting or gone

@@ -18,7 +18,7 @@ class Malformed(NamedTuple):
 
 @dataclass
 class LineCounts:
-    """What became of the lines. ``read``: well-formed events; ``skipped``: those of them that play no role."""
+    """How the lines were read. ``read``: well-formed events; ``skipped``: those of them that play no role."""
 
     read: int = 0
     skipped: int = 0

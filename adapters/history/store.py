@@ -1,12 +1,13 @@
-"""The history in one SQLite file: runs, the logs they came from, what is normal for an application, and what is to be told.
+"""The history in one SQLite file: runs, the logs they came from, what is normal for an application, and events to deliver.
 
-Each change is one transaction: a log and its run and what is told of it; a judgement, the baseline that learned from it and
-what is told of it. A ``kill -9`` between any two of them leaves a history that the next start goes on with: what is done is
-done, what is not is found again. The file is in write-ahead mode, so that others (``podtide serve``) read while one writes;
+Each change is one transaction: a log with its run and its event; a judgement with the baseline that learned from it and
+its event. After a ``kill -9`` between any two changes the next start continues: it keeps what was done and finds the rest
+again. The file is in write-ahead mode, so that others (``podtide serve``) read while one writes;
 who writes holds a lock on ``FILE.lock`` that goes with the process.
 
-Tables: ``logs`` (what became of which place), ``runs``, ``baselines`` (by application name), ``events`` (what was told, for
-ever), ``outbox`` (which event has yet to go where). ``temp.todo`` holds the logs of one pass; memory follows no count.
+Tables: ``logs`` (the outcome for each place), ``runs``, ``baselines`` (by application name), ``events`` (kept for
+ever), ``outbox`` (which event still has to go to which receiver). ``temp.todo`` holds the logs of one pass; memory follows
+no count.
 """
 
 from __future__ import annotations
@@ -209,7 +210,7 @@ class RunHistory:
     def put_log(
         self, found: FoundLog, outcome: LogOutcome, now: Millis, reason: str | None = None, run: int | None = None
     ) -> None:
-        """Keep what became of a log."""
+        """Keep the outcome for a log."""
         stamp = found.stamp
         self._run(
             "INSERT OR REPLACE INTO logs VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

@@ -1,4 +1,4 @@
-"""What a history holds, as values: a run as its log told it, what is to be told to others, and what is kept of a log.
+"""What a history holds, as values: a run as its log describes it, events for others, and the outcome for each log.
 
 A run is known by its application's id, its attempt and its start. The attempt is "" where Spark gave none (client mode), the
 start 0 where the log has none; ids of local and standalone masters are unique on one machine only, so the start tells
@@ -26,7 +26,7 @@ EXIT_SINK: Final = "exit code"
 
 
 class LogOutcome(StrEnum):
-    """What became of a log."""
+    """The outcome for a log."""
 
     TAKEN = "taken"
     """It is a run of the history."""
@@ -39,7 +39,7 @@ class LogOutcome(StrEnum):
 
 
 class EventKind(StrEnum):
-    """What is told to others."""
+    """What an event reports."""
 
     RUN = "run"
     """A run was taken up."""

@@ -140,7 +140,7 @@ class AppStalls:
     # ------------------------------------------------------------------------------------------------ what a step says
 
     def _answers(self, stimuli: Sequence[AnyStimulus], now: Millis) -> list[StallInput]:
-        """What became of creations."""
+        """The outcomes of creations."""
         found: list[StallInput] = []
         for stimulus in stimuli:
             if type(stimulus) is Outcome and stimulus.serial in self._creations:

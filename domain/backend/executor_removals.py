@@ -129,7 +129,7 @@ def do_decommission(turn: BackendTurn[S], going: Decommissioning) -> None:
 
 
 def disable(turn: BackendTurn[S], executor: ExecutorId) -> bool:
-    """disableExecutor: its tasks are lost, and the cluster will tell what became of it. Returns whether it was news."""
+    """disableExecutor: its tasks are lost, and the cluster will report how it ended. Returns whether it was news."""
     active = turn.state.registry.active(executor)
     if not active and executor not in turn.state.registry.killed:
         return False

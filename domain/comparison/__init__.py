@@ -1,4 +1,4 @@
-"""Two runs of one application compared: what became of the run time and of the money, cause by cause, without remainder.
+"""Two runs of one application compared: the change of run time and of money, cause by cause, without remainder.
 
 ``account`` is what is kept of a run, small enough for a history; ``task_accounts`` hears the tasks of a log for it,
 ``assembly`` makes it of them. ``compare`` sets two accounts against each other: ``matching`` pairs their stages,

@@ -139,7 +139,7 @@ class Comparison:
 
 
 def compare(first: RunAccount, second: RunAccount, *, prices: Prices | None = None, noise: float = NOISE) -> Comparison:
-    """What became of run time and bill from the first run to the second."""
+    """How run time and bill changed from the first run to the second."""
     match = matched(first.stages, second.stages)
     parts = _parts(first, second, match)
     conf = conf_changes(first, second)

@@ -1,4 +1,4 @@
-"""What became of the time of a stage between two runs, cause by cause, without remainder.
+"""The change of a stage's time between two runs, cause by cause, without remainder.
 
 The time of a stage, from submission to completion, has three parts: it waits for its first slot, its tasks run, and the
 driver completes it. While tasks run, the time is
@@ -9,8 +9,8 @@ driver completes it. While tasks run, the time is
 because there were fewer tasks than slots, the wait for the last task, and slots that stood free while tasks waited. The
 change of ``work / slots`` is divided among amount, time per amount and slots by logarithmic means: for x = a * b * c a
 change of x is L * ln(a2/a1) + L * ln(b2/b1) + L * ln(c2/c1) with L = (x2 - x1) / ln(x2/x1). Empty slots and the wait for
-the last task grow with the work, so they are taken as shares of it, whose change is told apart from the work's in the same
-way. The rest is divided by differences. So the parts sum to the change.
+the last task grow with the work, so they are taken as shares of it, and the change of the shares is separated from
+that of the work in the same way. The rest is divided by differences. So the parts sum to the change.
 """
 
 from __future__ import annotations

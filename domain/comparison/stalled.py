@@ -25,7 +25,7 @@ class StalledTime(NamedTuple):
 
 
 def stalled_time(run: RunAccount, began_ms: Millis, ended_ms: Millis) -> StalledTime:
-    """How long nothing moved between two moments of a run; executors that old shuffles keep make nobody wait."""
+    """How long nothing moved between two moments of a run; executors that old shuffles keep make no task wait."""
     total, until = 0, began_ms
     by_cause: Counter[str] = Counter()
     for stall in sorted(run.stalls, key=lambda one: one.began_ms):

@@ -17,7 +17,7 @@ REMOTE: Final = frozenset({"ANY", "RACK_LOCAL"})
 """Task Locality of tasks that ran away from their data; NO_PREF and NODE_LOCAL did not."""
 
 HOSTS_HEARD: Final = 4_096
-"""Hosts of a stage that are told apart; more are one."""
+"""Hosts of a stage that are counted one by one; the others count as one."""
 
 OTHER_HOSTS: Final = "other hosts"
 

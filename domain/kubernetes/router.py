@@ -9,7 +9,7 @@ threads would do one after the other, undisturbed:
 
 Each machine numbers its own calls; the numbers that go out are ``number * MACHINES + machine``, so that the outcome of a
 call finds the machine that made it without anybody keeping a list (``_OUTCOMES``). For each machine there is one handler,
-which names its decision, its config and what becomes of its commands.
+which names its decision, its config and where its commands go.
 """
 
 from __future__ import annotations

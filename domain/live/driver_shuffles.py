@@ -103,7 +103,7 @@ class ShuffleLook:
         return tuple(JobStage(stage, self._writers.get(stage)) for stage in job.stages)
 
     def settle(self, before: Iterable[JobSeen]) -> list[ShuffleEvent]:
-        """What became clear of stages since the last look. ``before``: the jobs that ran then.
+        """What is known of stages since the last look. ``before``: the jobs that ran then.
 
         Stages that wrote are map stages; those that ended otherwise are not: what was put down to them is unexplained.
         """

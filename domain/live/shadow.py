@@ -304,7 +304,7 @@ def _impatient(state: ShadowState, config: ShadowConfig, now: Millis, commands: 
 
 
 def _shown(state: ShadowState, numbers: Sequence[PodNumber], now: Millis, commands: list[ShadowCommand]) -> ShadowState:
-    """Show what became of pods that Spark let go without a decision here."""
+    """Show how pods ended that Spark let go without a decision here."""
     for number in numbers:
         held = state.going[number]
         commands.append(PodsUpdated(now, held.seen))

@@ -42,7 +42,7 @@ class Cause(Enum):
     REUSABLE_CLAIMS = "reusable claims"
     DRIVER_POD = "driver pod"
     TARGET_SET = "target set"
-    # what became of pods
+    # how pods ended
     POD_FAILED = "pod failed"
     POD_SUCCEEDED = "pod succeeded"
     POD_DELETED = "pod deleted"

@@ -305,7 +305,7 @@ YarnCommand: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class TargetsTaken:
-    """What became of ``ContainersWanted``: whether a target changed, which is what wakes the reporter thread."""
+    """The answer to ``ContainersWanted``: whether a target changed, which is what wakes the reporter thread."""
 
     at: Millis
     serial: int

@@ -1,8 +1,8 @@
 """The executors of a rerun by where they stand - asked for, on their way, there - and what is missing of them.
 
-Every manager of a rerun keeps ``ExecutorAccounts``. They say to the tasks and to the ledger what becomes of an executor,
-so that both hear the same. ``missing`` says what keeps executors away from tasks that wait: those on their way, those that
-there is no room for, and those that nobody has asked for yet, by the rule that held the target.
+Every manager of a rerun keeps ``ExecutorAccounts``. They report each change of an executor to the tasks and to the
+ledger, so that both see the same. ``missing`` says what keeps executors away from tasks that wait: those on their way, those
+that there is no room for, and those that no request asks for yet, by the rule that held the target.
 """
 
 from __future__ import annotations

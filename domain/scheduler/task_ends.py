@@ -1,4 +1,4 @@
-"""TaskSetManager: what becomes of a task set when its tasks end, well or not.
+"""TaskSetManager: what happens to a task set when its tasks end, well or not.
 
 A partition counts once, whoever computed it: the latest attempt of its stage or an earlier one, a zombie. The last to
 compute it holds it (MapOutputTracker.registerMapOutput). A task that failed waits again, unless its partition is there by

@@ -1,4 +1,4 @@
-"""Which shuffle service serves the executors of a node, and what becomes of their files when it goes.
+"""Which shuffle service serves the executors of a node, and what happens to their files when it goes.
 
 Services are pods that labels name. An executor of Spark 4.3 looks for one at its own address (BlockManager.initialize), so
 the service of an executor is the one Ready pod on its node that has the executor's address: both on the network of the node.

@@ -2,7 +2,7 @@
 
 ``answer`` is what worker processes and Spark executors run. It knows nothing of what-ifs: how a log is assessed is handed to
 it (``Assess``; ``fleet.assess.assess``, or what a test has instead) and found by its name in its module. What it adds is
-what is the same for all: whether what was found in a folder is a log at all, what becomes of a log that cannot be read or
+what is the same for all: whether what was found in a folder is a log at all, what happens to a log that cannot be read or
 of a fault of podtide's own, how long it took, and by what the log is known. Nothing here knows how many logs there are or
 where their rows go; everything that is needed comes with the request and the options, which can be pickled.
 """

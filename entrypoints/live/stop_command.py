@@ -193,7 +193,7 @@ class StoppedKind(TypedDict):
 
 
 class StopDocument(TypedDict):
-    """What became of an application's objects. ``clean``: nothing is left."""
+    """The outcome for an application's objects. ``clean``: nothing is left."""
 
     schema: str
     app_id: str

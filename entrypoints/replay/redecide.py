@@ -11,10 +11,10 @@ answers what is decided. From there on (``_Past``):
 - timers run when they are due now;
 - a call that was made then too gets the answer that it got, as soon as that is known: calls are matched by what they ask
   for, not by their serial;
-- a call that was not made then is taken to succeed at once, and shows no pod, because none was recorded; what becomes of
-  heartbeats and launches on YARN, ``replay.redecide_yarn`` says.
+- a call that was not made then is taken to succeed at once, and shows no pod, because none was recorded;
+  ``replay.redecide_yarn`` describes heartbeats and launches on YARN.
 
-That says what would be decided given what was seen. What would have become of it, a simulation says.
+This shows what would be decided on what was seen. A simulation shows what would have happened then.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Each run of a history is judged once, by the runs of its application before it; what is no noise is told.
+"""Each run of a history is judged once, by the runs of its application before it; what is more than noise becomes an event.
 
 Judged are the run time and the money: what the executors cost from request to end as recorded, in core-hours where no
-prices are given. Only healthy runs are judged and learned from. A run that is told of is compared with the healthy run that
-is nearest to the median, and its causes are told with it (``domain.comparison``).
+prices are given. Only healthy runs are judged and learned from. A run with an event is compared with the healthy run that
+is nearest to the median, and the event names the causes (``domain.comparison``).
 
 Runs are judged in the order of their starts; one that is found after a later one was judged changes nothing any more and is
 kept as it is (``late``).
@@ -48,7 +48,7 @@ CAUSES: Final = 4
 STAGES: Final = 2
 EVIDENCE: Final = 4
 SETTINGS: Final = 10
-"""How much of a comparison is told."""
+"""How much of a comparison an event holds."""
 
 _TOLD: Final = {Judgement.WORSE: EventKind.REGRESSION, Judgement.BETTER: EventKind.IMPROVEMENT}
 _decoder: Final = msgspec.json.Decoder(dict[str, LearnedBaseline])
@@ -134,7 +134,7 @@ def run_entry(run: KeptRun) -> dict[str, Any]:
 def _body(
     history: RunHistory, run: KeptRun, measure: JudgedMeasure, value: float, prices: Prices | None, judged: Judged
 ) -> dict[str, Any]:
-    """What is told of a regression or an improvement."""
+    """The event of a regression or an improvement."""
     typical = None if judged.typical is None else history.run(judged.typical)
     return {
         **run_entry(run),

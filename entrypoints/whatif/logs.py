@@ -1,4 +1,4 @@
-"""Logs of a corpus, one by one: read, studied, and what became of each, so that one bad log never stops the rest.
+"""Logs of a corpus, one by one: read and studied, each with its own outcome, so that one bad log never stops the rest.
 
 A log is either ``UsableLog`` (its application, run again under its own config, the own error known and within bounds) or
 ``UnusableLog``, with the reason and whether it could not be read or was refused because the model does not fit.

@@ -85,7 +85,7 @@ def seeded(default: int, most: int, help_text: str) -> Callable[[Command], Comma
 
 
 def bounded(help_text: str) -> Callable[[Command], Command]:
-    """``--max-error``. ``help_text``: what becomes of a log that is further off."""
+    """``--max-error``. ``help_text``: what happens to a log that is further off."""
     return click.option(
         "--max-error",
         default=f"{MAX_ERROR:.0%}",

@@ -55,7 +55,7 @@ class NothingToRun(NothingToReplay):
 @dataclass(frozen=True, slots=True)
 class RecordedLog:
     """An application as recorded. ``settled``: the conf that it ran under; ``targets``: the replayed target, all profiles
-    together, at each change (empty without dynamic allocation); ``counts``: what became of the lines; ``notes``: what is to
+    together, at each change (empty without dynamic allocation); ``counts``: how the lines were read; ``notes``: what is to
     be said of the conf and the log; ``attempt``: Spark's own id of the attempt, where there is one; ``stalls``: those that
     were asked for."""
 

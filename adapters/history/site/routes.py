@@ -37,7 +37,7 @@ _LOCAL: Final = re.compile(r"(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?::[0-
 
 
 class HistorySite:
-    """The pages of a history. ``token``: wanted for every page; None: of nobody. ``local``: loopback alone is served."""
+    """The pages of a history. ``token``: required for every page, None: for none. ``local``: loopback alone is served."""
 
     def __init__(
         self, history: str, terms: SiteTerms, shelf: ReportShelf | None, *,

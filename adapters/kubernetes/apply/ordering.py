@@ -74,7 +74,7 @@ class QueuedCommand:
 
 
 class Queued(NamedTuple):
-    """What became of a command. ``job`` None: it joined another, or, with ``refused``, was turned away.
+    """The outcome for a command. ``job`` None: it joined another, or, with ``refused``, was turned away.
 
     ``cancelled``: creations that will not be made because of it. ``ready``: jobs that may begin now.
     """

@@ -166,7 +166,7 @@ class ComparisonDocument(Struct, frozen=True):
 
 
 class GateEntry(Struct, frozen=True):
-    """A gate and what became of it."""
+    """A gate and its outcome."""
 
     gate: str
     failed: bool

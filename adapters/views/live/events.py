@@ -9,8 +9,8 @@ Targets are lines too, though a target that is set from outside is no command: `
 moved it.
 
 How much a line matters (``level``): ``debug`` for what repeats by the clock and changes nothing (full lists, asking for
-the totals again) and for bounds that only change their numbers, ``warning`` for what became of pods that nobody asked for,
-``error`` for rounds that threw and for the end of the application; everything else is ``info``.
+the totals again) and for bounds that only change their numbers, ``warning`` for pods that ended although no decision asked
+for it, ``error`` for rounds that threw and for the end of the application; everything else is ``info``.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ LOST: Final = "lost"
 """How a call ended that nobody answered."""
 
 VANISHED: Final = "vanished"
-"""Why a pod was wasted that is in no list any more, though nobody said what became of it."""
+"""Why a pod was wasted that is in no list any more, though no report says how it ended."""
 
 VERBS: Final[dict[type, str]] = {
     pc.CreatePod: "create pods",

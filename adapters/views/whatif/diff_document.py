@@ -1,4 +1,4 @@
-"""The document of a diff: a row for each log, the sums, and what became of the gates.
+"""The document of a diff: a row for each log, the sums, and the outcomes of the gates.
 
 ``podtide diff --json`` prints a ``DiffDocument``: its fields are the keys, in their order. A row is made where the log was
 read - in another process, as a rule - so that nothing but it travels. Times are seconds, changes are shares of the base
@@ -40,7 +40,7 @@ DEFAULTS_ONLY: Final = "Spark versions are compared by their defaults only: all 
 
 
 class DiffStatus(Enum):
-    """What became of a log."""
+    """The outcome for a log."""
 
     COMPARED = "compared"
     NOT_STARTED = "not started"
@@ -140,7 +140,7 @@ class DiffBreach(Struct, frozen=True):
 
 
 class DiffGate(Struct, frozen=True):
-    """What became of a gate."""
+    """The outcome of a gate."""
 
     gate: str
     metric: Metric

@@ -1,4 +1,4 @@
-"""A driver as a value: it hears what becomes of executors, and says what its jobs and tasks do, as time passes.
+"""A driver as a value: it hears how executors come and go, and says what its jobs and tasks do, as time passes.
 
 ``begin`` makes a state of a workload and a seed, ``hear`` takes what concerns the driver's task scheduler (executors that
 register, are accepted, told to go, or lost), ``advance`` lets time pass and returns what happens up to then, in order:

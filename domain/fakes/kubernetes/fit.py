@@ -216,7 +216,7 @@ class _Fitter:
             seen.notice_at, seen.drain_notice = at, drain
 
     def _dismiss(self, executor: str) -> None:
-        """The driver lets it go: what becomes of it is nobody's fault."""
+        """The driver lets it go: its end is no fault."""
         seen = self.executors.get(executor)
         if seen is not None:
             seen.dismissed = True

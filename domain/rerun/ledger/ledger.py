@@ -1,7 +1,7 @@
 """The books behind the bill: every executor-second under one cause, every second of waiting under the limits that bound.
 
-A ``Ledger`` is told, in the order of time, what becomes of each executor and of the application's tasks, and at the close
-says what the executors' time was spent on. It is mutable and belongs to one simulation; nobody else sees it. All times are
+A ``Ledger`` receives, in the order of time, each change of an executor and of the application's tasks, and at the close
+says what the executors' time was spent on. It is mutable and belongs to one simulation alone. All times are
 integer milliseconds, and the identity is exact: the causes sum to the time from each executor's request to its end, where
 the end is its removal or the close. It holds by construction: an executor's life is cut into spells that touch, and each
 spell is booked once.
