@@ -8,13 +8,13 @@ executors share one host, as in the runs that it was found in; elsewhere tasks k
 Two parts of that can be told from the data of a task. Its *overhead* is what lies between launch and finish besides the
 executor's run time, beyond the median of the stage's later tasks (of all stages' where there are fewer than ``ENOUGH``). The
 rest is *run time*. In a stage that is even (its later tasks spread around their median by a quarter of it or less) the run
-times of first and of later tasks are compared. Where the stage has a ``PAIR`` of first tasks or more, they have overhead, and
-each ran longer than the later ones by ``SURE`` spreads, the stage speaks for itself: Python workers that start, generated code
-that is compiled. The medians of both parts are then the stage's. Elsewhere run time is taken to be proportional: the median
-of what first tasks of all even stages ran longer, set against the median of the overheads of the same tasks. Fewer than
-``FEW`` such tasks, or fewer than three of four that ran longer, say nothing, and nothing is added. What tasks read or compute
-does not move the overhead, so a stage whose first tasks are its longest keeps them long. At most half of a first task is taken
-for that, unless the stage speaks for itself.
+times of first and of later tasks are compared. Where the stage has a ``PAIR`` of first tasks or more, they have overhead,
+and each ran longer than the later ones by ``SURE`` spreads, the stage speaks for itself: Python workers that start,
+generated code that is compiled. The medians of both parts are then the stage's. Elsewhere run time is taken to be
+proportional: the median of what first tasks of all even stages ran longer, set against the median of the overheads of the
+same tasks. Fewer than ``FEW`` such tasks, or fewer than three of four that ran longer, say nothing, and nothing is added.
+What tasks read or compute does not move the overhead, so a stage whose first tasks are its longest keeps them long. At most
+half of a first task is taken for that, unless the stage speaks for itself.
 """
 
 from __future__ import annotations
