@@ -44,7 +44,6 @@ D = TypeVar("D")
 Row = dict[str, Any]
 
 
-
 class Result(ABC, Generic[D]):
     """An answer. ``document``: all of it, as typed records."""
 
