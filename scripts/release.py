@@ -86,6 +86,8 @@ def _pythons(named: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _built(folder: Path, *kinds: str) -> list[Path]:
     """The files, their contents looked at."""
+    # setuptools keeps there what it packed before, and packs it again: modules that have gone since would come back.
+    shutil.rmtree(PROJECT / "build", ignore_errors=True)
     _run(sys.executable, "-m", "build", "--quiet", *kinds, "--outdir", str(folder), str(PROJECT))
     (wheel,) = folder.glob("podtide-*.whl")
     with zipfile.ZipFile(wheel) as zipped:
