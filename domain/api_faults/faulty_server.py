@@ -38,6 +38,7 @@ from podtide.domain.api_server.state import ApiConfig, ApiState
 from podtide.domain.api_server.statuses import failure
 from podtide.domain.base.randomness import Stream, chance, draw, draw_active_ms, split, stream
 from podtide.domain.base.units import NEVER, Millis
+from podtide.domain.fakes.kubernetes.api_errors import REASONS
 from podtide.domain.fakes.kubernetes.description import Description, Fault, Lost, Verb
 
 _CALLS: Final = 1
@@ -45,19 +46,6 @@ _EVENTS: Final = 2
 _BREAKS: Final = 3
 _SAMPLE_MS: Final[Millis] = 250
 _SAMPLES_MAX: Final = 240
-_REASONS: Final = {
-    400: "BadRequest",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "NotFound",
-    409: "Conflict",
-    410: "Expired",
-    422: "Invalid",
-    429: "TooManyRequests",
-    500: "InternalError",
-    503: "ServiceUnavailable",
-    504: "Timeout",
-}
 _MESSAGES: Final = {
     403: "forbidden by a fault of the cluster file",
     429: "the server has received too many requests and has asked us to try again later",
@@ -209,7 +197,7 @@ def _refusal(fault: Fault, status: int) -> ApiResponse:
     if fault.retry_after_ms is not None:
         details = {"retryAfterSeconds": max(1, -(-fault.retry_after_ms // 1000))}
     message = fault.message or _MESSAGES.get(status, "a fault of the cluster file")
-    body = failure(status, _REASONS.get(status, "Unknown"), message, details).status
+    body = failure(status, REASONS.get(status, "Unknown"), message, details).status
     return ApiResponse(status, body)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
+from statistics import median
 from typing import Final, NamedTuple
 
 from podtide.domain.comparison.account import RunAccount
@@ -37,7 +38,7 @@ def baseline_of(accounts: Sequence[RunAccount]) -> Baseline:
     """Of the last ``RUNS_MAX`` accounts, at least one, in the order of time."""
     last = accounts[-RUNS_MAX:]
     times, billed = [float(one.runtime_ms) for one in last], [float(one.billed_ms) for one in last]
-    time, bill = _median(times), _median(billed)
+    time, bill = median(times), median(billed)
     typical = min(
         reversed(last),
         key=lambda one: abs(one.runtime_ms - time) / max(1.0, time) + abs(one.billed_ms - bill) / max(1.0, bill),
@@ -50,9 +51,3 @@ def _noise(times: Sequence[float], middle: float) -> float:
         return NOISE
     apart = sorted(abs(one - middle) / middle for one in times)
     return max(LEAST, apart[ceil(0.9 * len(apart)) - 1])
-
-
-def _median(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import exp, log, sqrt
+from statistics import median
 from typing import Final, NamedTuple
 
 RUNS_MAX: Final = 20
@@ -152,14 +153,8 @@ def _grown(known: LearnedBaseline, samples: Sequence[RunSample]) -> LearnedBasel
 
 def _normal(samples: Sequence[RunSample], prior: float) -> tuple[float, float]:
     """The median, and the standard deviation of the logarithm of a healthy run's ratio to it."""
-    normal = _median([one.value for one in samples])
-    own = _MAD * _median([abs(log(one.value / normal)) for one in samples])
+    normal = median([one.value for one in samples])
+    own = _MAD * median([abs(log(one.value / normal)) for one in samples])
     runs = len(samples)
     variance = (PRIOR_RUNS * prior**2 + runs * own**2) / (PRIOR_RUNS + runs)
     return normal, sqrt(variance * (1.0 + _MEDIAN / runs))
-
-
-def _median(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

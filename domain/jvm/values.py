@@ -45,7 +45,9 @@ BYTE_UNITS: Final[dict[str, int]] = {
 }
 """Bytes of each size suffix."""
 
-_BLANK: Final = "".join(map(chr, range(0x21)))
+BLANKS: Final = "".join(map(chr, range(0x21)))
+"""What String.trim takes off: every character up to the space."""
+
 _INTEGER: Final = re.compile(r"([+-]?)(\d+)")
 _DECIMAL: Final = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,10}))?")
 _DOUBLE: Final = re.compile(r"([+-]?)(?:(NaN|Infinity)|((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?)")
@@ -55,7 +57,7 @@ _AMOUNT: Final = re.compile(r"(-?[0-9]+)([a-z]+)?")
 
 def trim(text: str) -> str:
     """String.trim: without blanks and control characters at both ends."""
-    return text.strip(_BLANK)
+    return text.strip(BLANKS)
 
 
 def parse_boolean(text: str) -> bool:

@@ -67,7 +67,7 @@ _NO_SPEC: Final = SparkFault(
     NULL_POINTER,
     f'Cannot invoke "{_MODEL}.PodSpec.getRestartPolicy()" because the return value of "{_MODEL}.Pod.getSpec()" is null',
 )
-_NO_CONTAINER_STATE: Final = SparkFault(
+NO_CONTAINER_STATE: Final = SparkFault(
     NULL_POINTER,
     f'Cannot invoke "{_MODEL}.ContainerState.getTerminated()" because the return value of '
     f'"{_MODEL}.ContainerStatus.getState()" is null',
@@ -128,7 +128,7 @@ def _state_of_running(manifest: PodManifest, rules: PodRules) -> PodState | Spar
         if manifest.restart_policy == "Never":
             for container in manifest.containers:  # one that failed hides a later one without a state
                 if container.state is None:
-                    return _NO_CONTAINER_STATE
+                    return NO_CONTAINER_STATE
                 if container.state.kind == TERMINATED and container.state.exit_code != 0:
                     return PodState.FAILED
     for container in manifest.containers:

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Final, NamedTuple
 
-from podtide.domain.base.units import Millis
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import Plan, Variant
@@ -101,8 +101,8 @@ class VariantAnswer:
 
 def typical(outcomes: Sequence[RerunOutcome]) -> RerunOutcome:
     """The run nearest to the medians of run time and executor-seconds; of equals the first. At least one."""
-    runtime = _median([one.runtime_ms for one in outcomes])
-    executors = _median([one.executor_ms for one in outcomes])
+    runtime = median([one.runtime_ms for one in outcomes])
+    executors = median([one.executor_ms for one in outcomes])
 
     def distance(one: RerunOutcome) -> float:
         return abs(one.runtime_ms - runtime) / max(1.0, runtime) + abs(one.executor_ms - executors) / max(
@@ -158,9 +158,3 @@ def _curve_error(application: Application, outcome: RerunOutcome) -> float:
         while second < len(simulated) and simulated[second][0] <= now:
             would, second = simulated[second][1], second + 1
     return between / application.executor_ms
-
-
-def _median(values: Sequence[Millis]) -> float:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

@@ -20,7 +20,7 @@ _METHODS: Final = {
     Verb.CREATE: "POST", Verb.DELETE: "DELETE", Verb.GET: "GET", Verb.LIST: "GET", Verb.PATCH: "PATCH",
     Verb.SCALE: "PUT",
 }  # fmt: skip
-_REASONS: Final = {
+REASONS: Final = {
     400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 409: "Conflict", 410: "Expired",
     422: "Invalid", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout",
 }  # fmt: skip
@@ -98,7 +98,7 @@ def refusal(
         path += f"/{name}"
     if verb is Verb.SCALE:
         path += "/scale"
-    reason = reason or _REASONS.get(status, "Unknown")
+    reason = reason or REASONS.get(status, "Unknown")
     text = (
         f"Failure executing: {_METHODS[verb]} at: {path}. Message: {message}. Received status: Status(apiVersion=v1, "
         f"code={status}, details=null, kind=Status, message={message}, metadata=ListMeta(_continue=null, "

@@ -23,6 +23,8 @@ from typing import Final
 
 from podtide.domain.base.units import Millis
 from podtide.domain.jvm.exceptions import NULL_POINTER, SparkFault
+from podtide.domain.jvm.values import BLANKS
+from podtide.domain.kubernetes.snapshots import NO_CONTAINER_STATE
 from podtide.domain.protocol.executor_commands import ExitReason
 from podtide.domain.protocol.pods import (
     RUNNING,
@@ -60,11 +62,6 @@ _NO_STATUS: Final = SparkFault(
     f'Cannot invoke "{_MODEL}.PodStatus.getContainerStatuses()" because the return value of '
     f'"{_MODEL}.Pod.getStatus()" is null',
 )
-_NO_STATE: Final = SparkFault(
-    NULL_POINTER,
-    f'Cannot invoke "{_MODEL}.ContainerState.getTerminated()" because the return value of '
-    f'"{_MODEL}.ContainerStatus.getState()" is null',
-)
 _NO_STATE_TO_DESCRIBE: Final = SparkFault(
     NULL_POINTER, f'Cannot invoke "{_MODEL}.ContainerState.getRunning()" because "state" is null'
 )
@@ -75,9 +72,6 @@ _NO_CODE_TO_DESCRIBE: Final = SparkFault(
 )
 
 _LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-_BLANKS: Final = "".join(map(chr, range(0x21)))
-"""What Scala's stripMargin passes over: every character up to the space."""
-
 _NOT_THERE: Final = "N/A"
 
 
@@ -135,7 +129,7 @@ def strip_margin(text: str) -> str:
 
 
 def _without_margin(line: str) -> str:
-    rest = line.lstrip(_BLANKS)
+    rest = line.lstrip(BLANKS)  # as Scala's stripMargin
     return rest[1:] if rest.startswith("|") else line
 
 
@@ -143,7 +137,7 @@ def _exit_code(containers: Iterable[PodContainer], spark_container: str) -> int 
     for container in containers:
         if container.name == spark_container:
             if container.state is None:
-                return _NO_STATE
+                return NO_CONTAINER_STATE
             if container.state.kind == TERMINATED:
                 return container.state.exit_code or 0
     return UNKNOWN_EXIT_CODE
