@@ -15,12 +15,13 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from benchmarks.measured import Compared, median_ms
 from podtide.domain.base.units import ProfileId
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots
@@ -35,7 +36,6 @@ from tests.oracle.judge import JudgeUnavailableError, find_jars, find_tool
 
 pytestmark = pytest.mark.benchmark(timer=time.thread_time)
 
-Compared = Callable[[str, str, str, str], None]
 ORACLE = Path(__file__).resolve().parent.parent.parent / "shared" / "oracle"
 OPENED = (
     "java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util",
@@ -141,13 +141,6 @@ class Loop:
         for pod in self.news(changes):
             self.listed[int(pod.labels["spark-exec-id"]) - 1] = pod
         return [pod._replace() for pod in self.listed]
-
-
-def median_ms(benchmark: BenchmarkFixture) -> float:
-    """What the benchmark saw; skips where benchmarks are switched off."""
-    if benchmark.stats is None:
-        pytest.skip("benchmarks are switched off")
-    return float(benchmark.stats.stats.median) * 1_000
 
 
 _SEEN: dict[int, float] = {}

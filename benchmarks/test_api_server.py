@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from benchmarks.measured import Compared
 from podtide.adapters.kubernetes.api import connect
 from tests.live.cluster import NoCluster, find
 from tests.support.project import PROJECT
 
-Compared = Callable[[str, str, str, str], None]
 PODS, MANY, THREADS, SIZE = 2_000, 5_000, 16, 4_800
 """Pods that are created against the clock, pods that are listed then, connections, bytes of a pod."""
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")

@@ -9,7 +9,6 @@ Everything is processor time, of the thread or, where several threads work, of t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
@@ -18,6 +17,7 @@ import msgspec
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from benchmarks.measured import Compared
 from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubernetes.api import ApiAnswer, Stream
 from podtide.adapters.kubernetes.apply.actuator import ActuatorSettings, KubernetesActuator
@@ -44,7 +44,6 @@ from podtide.entrypoints.live.config import live_settings
 from podtide.entrypoints.live.loop import Inbox, LiveEnvironment
 from podtide.entrypoints.live.manifests import live_manifests
 
-Compared = Callable[[str, str, str, str], None]
 APP, NAMESPACE = "spark-bench", "data"
 BATCH = 1_000
 FEW, MANY = 50, 5_000

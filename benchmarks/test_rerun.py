@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from benchmarks.measured import Compared
 from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId
 from podtide.domain.conf.scaling_config import scaling_config
@@ -43,7 +44,6 @@ from tests.support.rerun_play import Single
 
 pytestmark = pytest.mark.benchmark(timer=time.thread_time)
 
-Compared = Callable[[str, str, str, str], None]
 BULK: Final = int(os.environ.get("PODTIDE_BENCH_RERUN_TASKS", "1000000"))
 BODY_MS: Final = 3_000
 SPREAD: Final = 97

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from benchmarks.measured import Compared, median_ms
 from podtide.adapters.kubernetes.codec import PodPage, read_event, read_pods
 from podtide.adapters.kubernetes.watch.lists import KnownPods, ListedPods
 from podtide.adapters.kubernetes.watch.stream import WatchReader
 
 pytestmark = pytest.mark.benchmark(timer=time.thread_time)
 
-Compared = Callable[[str, str, str, str], None]
 PODS = 5_000
 PAGE = 500
 STAMP = "2026-01-01T00:00:00Z"
@@ -122,13 +122,6 @@ def typed() -> Callable[[bytes, str], Any]:
         return api.deserialize(body.decode(), kind, "application/json")
 
     return read
-
-
-def median_ms(benchmark: BenchmarkFixture) -> float:
-    """What the benchmark saw; skips where benchmarks are switched off."""
-    if benchmark.stats is None:
-        pytest.skip("benchmarks are switched off")
-    return float(benchmark.stats.stats.median) * 1_000
 
 
 def test_a_list(

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from benchmarks.measured import Compared, median_ms
 from podtide.domain.base.units import DEFAULT_PROFILE
 from podtide.domain.protocol.cluster_config import NegotiationConfig
 from podtide.domain.protocol.containers import Completion, Container, ContainerId, ContainerSpec, Resource
@@ -39,7 +40,6 @@ from tests.oracle.judge import JudgeUnavailableError, find_jars, find_tool
 
 pytestmark = pytest.mark.benchmark(timer=time.thread_time)
 
-Compared = Callable[[str, str, str, str], None]
 Rival = Callable[..., dict[str, float]]
 HERE = Path(__file__).resolve().parent
 OPENED = (
@@ -91,13 +91,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Rival:
         return {row["what"]: row["ms"] for row in rows}
 
     return ask
-
-
-def median_ms(benchmark: BenchmarkFixture) -> float:
-    """What the benchmark saw; skips where benchmarks are switched off."""
-    if benchmark.stats is None:
-        pytest.skip("benchmarks are switched off")
-    return float(benchmark.stats.stats.median) * 1_000
 
 
 class Application:

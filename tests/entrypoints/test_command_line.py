@@ -15,10 +15,8 @@ from click.testing import CliRunner
 
 from podtide.entrypoints.cli import COMMANDS, GROUPS, podtide
 from podtide.entrypoints.common.old_names import OLD_NAMES
-from tests.support.project import PROJECT
+from tests.support.project import DEMO
 from tests.support.schemas import validate
-
-DEMO_LOG = next((PROJECT / "demo").glob("eventlog_v2_*"))
 
 
 def command(name: str) -> click.Command:
@@ -87,13 +85,13 @@ def test_an_old_name_behind_the_end_of_options_is_left_alone() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("replay", DEMO_LOG, "--decisions"),
-        ("replay", DEMO_LOG, "--spark-log"),
+        ("replay", DEMO, "--decisions"),
+        ("replay", DEMO, "--spark-log"),
         ("simulate", "--schedule", "0:1", "--duration", "20s", "--spark-log"),
         ("simulate", "--schedule", "0:1", "--duration", "20s", "--record"),
-        ("whatif", DEMO_LOG, "--static", "2", "--seeds", "1", "--report"),
-        ("tune", DEMO_LOG, "--budget", "1", "--seeds", "1", "--report"),
-        ("compare", DEMO_LOG, DEMO_LOG, "--report"),
+        ("whatif", DEMO, "--static", "2", "--seeds", "1", "--report"),
+        ("tune", DEMO, "--budget", "1", "--seeds", "1", "--report"),
+        ("compare", DEMO, DEMO, "--report"),
     ],
     ids=lambda arguments: f"{arguments[0]} {arguments[-1]}",
 )
@@ -130,13 +128,13 @@ def test_the_shell_is_answered_with_commands_and_options(tmp_path: Path) -> None
 
 
 ENVELOPES = {
-    "replay": ("replay", DEMO_LOG, "--json"),
-    "whatif": ("whatif", DEMO_LOG, "--static", "2", "--seeds", "1", "--json"),
-    "tune": ("tune", DEMO_LOG, "--budget", "2", "--seeds", "1", "--jobs", "1", "--json"),
-    "diff": ("diff", DEMO_LOG, "--candidate", "static=2", "--seeds", "1", "--jobs", "1", "--json"),
-    "compare": ("compare", DEMO_LOG, DEMO_LOG, "--json"),
-    "fleet": ("fleet", DEMO_LOG, "--out", "t.csv", "--static", "2", "--jobs", "1", "--json"),
-    "watch": ("watch", DEMO_LOG, "--once", "--history", "h.db", "--jobs", "1", "--json"),
+    "replay": ("replay", DEMO, "--json"),
+    "whatif": ("whatif", DEMO, "--static", "2", "--seeds", "1", "--json"),
+    "tune": ("tune", DEMO, "--budget", "2", "--seeds", "1", "--jobs", "1", "--json"),
+    "diff": ("diff", DEMO, "--candidate", "static=2", "--seeds", "1", "--jobs", "1", "--json"),
+    "compare": ("compare", DEMO, DEMO, "--json"),
+    "fleet": ("fleet", DEMO, "--out", "t.csv", "--static", "2", "--jobs", "1", "--json"),
+    "watch": ("watch", DEMO, "--once", "--history", "h.db", "--jobs", "1", "--json"),
     "conf": ("conf", "--conf", "spark.executor.cores=4", "--json"),
     "simulate": ("simulate", "--schedule", "0:2", "--duration", "20s", "--json"),
 }

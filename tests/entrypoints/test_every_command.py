@@ -15,12 +15,11 @@ import pytest
 from podtide.adapters.recording.reader import Recording
 from podtide.entrypoints import cli
 from tests.support.commands import answer, program, ran
-from tests.support.project import PROJECT, environment
+from tests.support.project import DEMO, environment
 from tests.support.recordings import calm, rewritten, stormy
 from tests.support.whatif_log import STATIC, write_log
 
 HOSTILE = "\x1b[31m[bold]x[/bold]\x07\u202eevil\nsecond line\U0001f600\u0301"
-DEMO = next((PROJECT / "demo").glob("eventlog_v2_*"))
 
 needs_full_device = pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
 

@@ -9,9 +9,8 @@ import sys
 import pytest
 
 import podtide.domain as library
-from tests.support.project import PROJECT, environment
+from tests.support.project import DEMO, PROJECT, environment
 
-DEMO = str(next((PROJECT / "demo").glob("eventlog_v2_*")))
 REPLAY = "from podtide.entrypoints.cli import run; run(sys.argv[1:])"
 CLUSTER_MANAGERS = (
     "kubernetes",
@@ -52,7 +51,7 @@ def of_cluster_managers(modules: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("options", [(), ("--json",), ("--spark-log", "-")])
 def test_the_replay_of_an_event_log_loads_no_cluster_manager(options: tuple[str, ...]) -> None:
-    modules = loaded(REPLAY, "replay", DEMO, *options)
+    modules = loaded(REPLAY, "replay", str(DEMO), *options)
     assert "podtide.domain.scaling.manager" in modules
     assert of_cluster_managers(modules) == []
 

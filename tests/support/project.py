@@ -11,6 +11,12 @@ DOCS: Final = PROJECT / "docs"
 SHARED: Final = PROJECT.parent / "shared"
 """Specifications, recorded answers and logs that are no part of the project; tests use them where they are."""
 
+TRUTH: Final = SHARED / "data" / "truth"
+"""Logs of real runs."""
+
+DEMO: Final = next((PROJECT / "demo").glob("eventlog_v2_*"))
+"""The event log that comes with the project."""
+
 TYPING: Final = PROJECT / ".typing"
 """The folder under which ``podtide`` is found in a checkout."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any, Final, NamedTuple, cast
 
 from podtide.domain.base.randomness import Constant
@@ -33,6 +34,19 @@ P1: Final = ProfileId(1)
 
 
 # ------------------------------------------------------------------------------------------------------- applications
+
+
+class Known(NamedTuple):
+    """What comes of an application, worked out by hand; times in ms."""
+
+    app: Application
+    plan: Plan
+    behaviour: Behaviour
+    runtime: int
+    executors: int
+    billed: int
+    ledger: dict[SpendCause, int]
+    waiting: dict[Limit, float | Fraction] = {}  # noqa: RUF012 - never written
 
 
 def stage(number: int, bodies: Iterable[Millis], *, job: int = 0, **more: Any) -> RecordedStage:

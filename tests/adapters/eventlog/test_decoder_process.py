@@ -14,10 +14,9 @@ from podtide.adapters.eventlog.sensor import EventLogSensor
 from podtide.domain.base.units import ExecutorId
 from podtide.domain.protocol.stimuli import JobEnd, TaskEnd, TaskOutcome, TaskStart
 from tests.support import event_log_lines as log
-from tests.support.project import PROJECT
+from tests.support.project import DEMO
 
 X = ExecutorId("x")
-DEMO = next((PROJECT / "demo").glob("eventlog_v2_*"))
 
 
 def test_a_batch_travels_whole() -> None:

@@ -7,11 +7,7 @@ import io
 import pytest
 
 from podtide.adapters.text.progress import CountProgress
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+from tests.support.terminal import Terminal
 
 
 class Gone(Terminal):

@@ -16,6 +16,7 @@ from podtide.adapters.text.progress import ByteProgress
 from podtide.adapters.views.expectation import verdict
 from podtide.adapters.views.replay import ReplayView
 from podtide.adapters.views.timeline.scaling import Timeline
+from tests.support.terminal import Terminal
 
 T0 = 1_700_000_000_000
 EVIL = "\x1b[2J[red]\x9b\u202e\u2028\ud800x"
@@ -199,11 +200,6 @@ def test_a_difference_names_every_value() -> None:
 
 
 # ----------------------------------------------------------------------------------------------------- progress
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture

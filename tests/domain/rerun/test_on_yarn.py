@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -29,7 +29,20 @@ from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import NO_FAULTS, ExecutorShape, Faults, Plan
 from podtide.domain.rerun.rerun import _Rerun, rerun
 from podtide.domain.rerun.start_up import SharedStartUp
-from tests.support.rerun_play import AT_ONCE, P1, app, causes, chain, check_sums, figures, job, limits, run, stage
+from tests.support.rerun_play import (
+    AT_ONCE,
+    P1,
+    Known,
+    app,
+    causes,
+    chain,
+    check_sums,
+    figures,
+    job,
+    limits,
+    run,
+    stage,
+)
 from tests.support.rerun_yarn_play import DYNAMIC, STATIC, cluster, containers, dynamic, fixed, with_beats
 
 MAXIMUM, HEARTBEAT, SCHEDULER, START_UP = Limit.MAXIMUM, Limit.HEARTBEAT, Limit.SCHEDULER, Limit.START_UP
@@ -48,19 +61,6 @@ def thinking(think_ms: Millis) -> Application:
     """Two jobs of a task of 100 ms, and so long a thought between them."""
     first, second = stage(0, [100]), stage(1, [100], job=1)
     return app(first, second, jobs=(job(0, [first]), job(1, [second], after=(0,), think_ms=think_ms)))
-
-
-class Known(NamedTuple):
-    """What comes of an application, worked out by hand; times in ms."""
-
-    app: Application
-    plan: Plan
-    behaviour: Behaviour
-    runtime: int
-    executors: int
-    billed: int
-    ledger: dict[SpendCause, int]
-    waiting: dict[Limit, float | Fraction]
 
 
 KNOWN: Final = {

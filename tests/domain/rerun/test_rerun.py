@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -27,6 +27,7 @@ from podtide.domain.scheduler.rules import FairPool
 from tests.support.rerun_play import (
     AT_ONCE,
     P1,
+    Known,
     Watched,
     app,
     behaviour,
@@ -46,19 +47,6 @@ from tests.support.rerun_play import (
 S = 1_000
 HOUR = 3_600 * S
 YEAR = 365 * 24 * HOUR
-
-
-class Known(NamedTuple):
-    """What comes of an application, worked out by hand; times in ms."""
-
-    app: Application
-    plan: Plan
-    behaviour: Behaviour
-    runtime: int
-    executors: int
-    billed: int
-    ledger: dict[SpendCause, int]
-    waiting: dict[Limit, float | Fraction] = {}  # noqa: RUF012 - never written
 
 
 def two_jobs(

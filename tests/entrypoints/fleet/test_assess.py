@@ -15,10 +15,7 @@ from podtide.domain.whatif.prices import Prices
 from podtide.entrypoints.fleet.assess import WORTH, assess
 from podtide.entrypoints.fleet.work import FleetOptions, answer, request
 from tests.support import event_log_lines as log
-from tests.support.project import PROJECT
-
-DEMO = str(next((PROJECT / "demo").glob("eventlog_v2_*")))
-TRUTH = PROJECT.parent / "shared" / "data" / "truth"
+from tests.support.project import DEMO, TRUTH
 
 recorded = pytest.mark.skipif(not TRUTH.is_dir(), reason="the recorded runs are not beside the project")
 
@@ -28,7 +25,7 @@ def truth(run: str) -> str:
 
 
 def test_the_figures_of_a_row_hang_together() -> None:
-    row = assess(DEMO, FleetOptions(max_error=100.0))
+    row = assess(str(DEMO), FleetOptions(max_error=100.0))
     assert row.status is RowStatus.OK
     assert row.app_id and row.spark_version and row.runtime_s and row.tasks_ended  # noqa: PT018 - all are there
     assert row.billed_seconds is not None
@@ -115,7 +112,7 @@ def test_a_path_without_a_log_raises_and_the_answer_says_it(tmp_path: Path) -> N
 
 def test_the_same_log_twice_is_the_same_row() -> None:
     options = FleetOptions(max_error=100.0, seeds=2)
-    assert msgspec.json.encode(assess(DEMO, options)) == msgspec.json.encode(assess(DEMO, options))
+    assert msgspec.json.encode(assess(str(DEMO), options)) == msgspec.json.encode(assess(str(DEMO), options))
 
 
 def test_tasks_are_counted_as_the_log_has_them(tmp_path: Path) -> None:

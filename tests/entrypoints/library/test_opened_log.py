@@ -19,11 +19,10 @@ from podtide.entrypoints.library.opened_log import OpenedLog
 from podtide.entrypoints.library.results import Result
 from scripts.make_compared_logs import APPLICATION, COMPARED
 from tests.support import commands
-from tests.support.project import PROJECT
+from tests.support.project import DEMO
 from tests.support.recordings import calm
 from tests.support.whatif_log import write_log
 
-DEMO = next((PROJECT / "demo").glob("eventlog_v2_*"))
 ATTACK = '</style></svg><script>alert(1)</script><img src=x onerror="alert(2)">\u202e\x1b[2J'
 
 

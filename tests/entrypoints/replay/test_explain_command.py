@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +12,7 @@ import pytest
 from podtide.entrypoints.common.output import Misused
 from podtide.entrypoints.replay.story import moment_of
 from tests.support import commands
-from tests.support.recordings import APP, T0, calm, first_decided, lines, rewritten, scaled, stormy
+from tests.support.recordings import APP, T0, first_decided, lines, rewritten
 
 asked = partial(commands.answer, "explain")
 document = partial(commands.document, "explain")
@@ -24,18 +22,6 @@ def words(*arguments: str | Path) -> str:
     answer = asked(*arguments)
     assert (answer.code, answer.err) == (0, "")
     return answer.words
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("recordings")
-    makers: dict[str, Callable[[Path], Path]] = {"calm": calm, "stormy": stormy, "scaled": scaled}
-    return {name: make(folder / f"{name}.jsonl") for name, make in makers.items()}
-
-
-@pytest.fixture
-def recording(made: dict[str, Path], tmp_path: Path) -> Path:
-    return Path(shutil.copy(made["calm"], tmp_path / "r.jsonl"))
 
 
 # --------------------------------------------------------------------------------------------------------- an executor

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,28 +13,14 @@ import pytest
 from podtide.domain.fakes.kubernetes.description import KIND, NodeGroup
 from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, SPARK_POLICIES, split_evenly
 from tests.support import commands
-from tests.support.project import PROJECT
+from tests.support.project import DEMO
 from tests.support.recordings import APP, T0, calm, first_decided, lines, record, rewritten, scaled, stormy, wanted
 from tests.support.schemas import validate
 
 asked = partial(commands.answer, "replay")
 ran = partial(commands.ran, "replay")
 
-DEMO = next((PROJECT / "demo").glob("eventlog_v2_*"))
 BATCH = ("--conf", "spark.kubernetes.allocation.batch.size=2")
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("recordings")
-    makers: dict[str, Callable[[Path], Path]] = {"calm": calm, "stormy": stormy, "scaled": scaled}
-    return {name: make(folder / f"{name}.jsonl") for name, make in makers.items()}
-
-
-@pytest.fixture
-def recording(made: dict[str, Path], tmp_path: Path) -> Path:
-    """A recording of one's own to spoil."""
-    return Path(shutil.copy(made["calm"], tmp_path / "r.jsonl"))
 
 
 # ------------------------------------------------------------------------------------------------------- what is shown

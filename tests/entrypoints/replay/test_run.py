@@ -20,10 +20,9 @@ from podtide.entrypoints.common import event_loop
 from podtide.entrypoints.common.log_config import NothingToReplay
 from podtide.entrypoints.replay.run import Replay
 from tests.support import event_log_lines as log
-from tests.support.project import PROJECT
+from tests.support.project import DEMO, PROJECT
 from tests.support.schemas import validate
 
-DEMO = next((PROJECT / "demo").glob("eventlog_v2_*"))
 PUBLIC = PROJECT.parent / "shared" / "data" / "public"
 
 Records = list[dict[str, Any]]

@@ -11,20 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapters.staging.stage import SwitchedApi, api_server, delete
+from tests.adapters.staging.stage import SwitchedApi, delete
 from tests.support.commands import PROGRAM, answer
 from tests.support.project import environment
 
 PODS = "/api/v1/namespaces/default/pods"
 SERVICE = {"app.kubernetes.io/name": "spark-shuffle-service"}
 EXECUTOR = {"spark-role": "executor", "spark-app-selector": "spark-1"}
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SwitchedApi, Path]]:
-    folder = tmp_path_factory.mktemp("cluster")
-    with api_server(folder) as api:
-        yield api, folder / "kubeconfig"
 
 
 @pytest.fixture(autouse=True)

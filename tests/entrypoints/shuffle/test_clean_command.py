@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,18 +11,11 @@ import urllib3
 
 from podtide.adapters.shuffle_service.directories import ApplicationDirectories
 from podtide.domain.shuffle_service.applications import ApplicationId, DriverName
-from tests.adapters.staging.stage import SwitchedApi, api_server, pod
+from tests.adapters.staging.stage import SwitchedApi, pod
 from tests.support.commands import PROGRAM, answer
 from tests.support.project import environment
 
 APP = ApplicationId("spark-1")
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SwitchedApi, Path]]:
-    folder = tmp_path_factory.mktemp("cluster")
-    with api_server(folder) as api:
-        yield api, folder / "kubeconfig"
 
 
 def left_behind(root: Path) -> Path:

@@ -16,18 +16,11 @@ import yaml
 
 from podtide.adapters.staging.fetch_bundle import fetch
 from podtide.adapters.staging.pod_template import FOLDER
-from tests.adapters.staging.stage import SwitchedApi, api_server, pod
+from tests.adapters.staging.stage import SwitchedApi, pod
 from tests.support.commands import PROGRAM, answer
 from tests.support.project import environment
 
 TOKEN = "0123456789abcdef"
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SwitchedApi, Path]]:
-    folder = tmp_path_factory.mktemp("cluster")
-    with api_server(folder) as api:
-        yield api, folder / "kubeconfig"
 
 
 @contextmanager

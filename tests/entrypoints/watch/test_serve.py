@@ -17,9 +17,8 @@ import pytest
 
 from podtide.adapters.history.store import RunHistory
 from podtide.entrypoints.cli import run
-from tests.support.project import PROJECT
+from tests.support.project import DEMO, PROJECT
 
-DEMO = next((PROJECT / "demo").glob("eventlog_v2_*"))
 PATIENCE_S = 60
 
 

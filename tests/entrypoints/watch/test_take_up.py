@@ -15,10 +15,8 @@ from podtide.entrypoints.cli import run
 from podtide.entrypoints.watch.take_up import TakeUpOptions, take_up
 from tests.support.event_log_lines import written
 from tests.support.nightly_logs import another_night, lines_of
-from tests.support.project import PROJECT
+from tests.support.project import DEMO, PROJECT
 from tests.support.stall_logs import M, nothing_starts
-
-DEMO = next((PROJECT / "demo").glob("eventlog_v2_*"))
 
 
 def answer(place: Path, history: Path | None = None) -> WatchedRun:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import pickle
 from collections.abc import Sequence
@@ -20,14 +19,14 @@ from podtide.entrypoints.whatif.recorded_log import Loaded
 from podtide.entrypoints.whatif.run import answered, evaluate, planned, study
 from podtide.entrypoints.whatif.variants import VariantWishes
 from tests.support import commands
-from tests.support.project import PROJECT
+from tests.support.project import TRUTH
 from tests.support.schemas import validate
+from tests.support.terminal import Terminal
 from tests.support.whatif_log import STATIC, write_log
 from tests.support.whatif_play import BEHAVIOUR, KUBERNETES, application, rerun
 
 asked = partial(commands.answer, "whatif")
 
-TRUTH = PROJECT.parent / "shared" / "data" / "truth"
 DA = "spark.dynamicAllocation."
 DYNAMIC = ("--set", DA + "enabled=true", "--set", DA + "shuffleTracking.enabled=true")
 MOVES = {"spark.master": "yarn", DA + "enabled": "true", DA + "maxExecutors": "1", "spark.executor.cores": "1"}
@@ -40,11 +39,6 @@ def document(*arguments: str | Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(answer.out)
     validate(found, "whatif")
     return found
-
-
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_log(tmp_path_factory.mktemp("logs") / "nightly.json")
 
 
 # ------------------------------------------------------------------------------------------------------- by hand
@@ -168,10 +162,6 @@ def test_a_report_that_cannot_be_written_is_refused_before_the_log_is_read(tmp_p
 
 
 def test_a_terminal_sees_each_run_begin(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     terminal = Terminal()
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("sys.stderr", terminal)

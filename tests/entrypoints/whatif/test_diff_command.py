@@ -12,12 +12,11 @@ from podtide.domain.conf.scaling_config import MAX
 from podtide.entrypoints.whatif import diff, diff_command
 from podtide.entrypoints.whatif.diff_command import DiffOptions, run
 from tests.support import commands
-from tests.support.project import SHARED
+from tests.support.project import TRUTH
 from tests.support.tune_play import IDLE, read, rerun
 
 invoked = partial(commands.answer, "diff")
 
-TRUTH = SHARED / "data" / "truth"
 SHORT_IDLE = ("--candidate", f"{IDLE}=5s")
 NARROW = ("--candidate", f"{MAX}=4")
 

@@ -39,12 +39,6 @@ def document(*arguments: str | Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """40 tasks of a second on two executors of one core: 24 s."""
-    return write_log(tmp_path_factory.mktemp("logs") / "nightly.json")
-
-
-@pytest.fixture(scope="module")
 def answer(log: Path) -> dict[str, Any]:
     return document(log, "--price", "core-hour=3.6")
 

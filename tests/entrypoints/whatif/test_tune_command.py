@@ -12,13 +12,11 @@ import pytest
 from podtide.entrypoints.whatif import tune_command
 from podtide.entrypoints.whatif.tune_command import TuneOptions, run
 from tests.support import commands
-from tests.support.project import SHARED
+from tests.support.project import TRUTH
 from tests.support.schemas import validate
 from tests.support.tune_play import IDLE, read, rerun
 
 invoked = partial(commands.answer, "tune")
-
-TRUTH = SHARED / "data" / "truth"
 
 
 def played(options: TuneOptions) -> int:

@@ -40,12 +40,6 @@ executors: {launch: 0s, localize: 0s, localized: 0s, start: 2s, exit: 0s, drain:
 """
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Forty tasks of a second on two executors, which register after three."""
-    return write_log(tmp_path_factory.mktemp("logs") / "nightly.json")
-
-
 @pytest.fixture
 def cluster(tmp_path: Path) -> Path:
     """Room for one container of the log's, which starts within two seconds."""

@@ -22,9 +22,8 @@ from podtide.domain.protocol.commands import Departure, Kill, ScheduleThrew
 from podtide.domain.protocol.reasons import Cause, Threw, Why
 from podtide.entrypoints.cli import podtide
 from scripts.driver_log import driver_decisions
-from tests.support.project import PROJECT
+from tests.support.project import DEMO, PROJECT
 
-DEMO = next((PROJECT / "demo").glob("eventlog_v2_*"))
 AT = 1_795_254_265_534  # 2026-11-21 09:44:25.534 UTC
 
 

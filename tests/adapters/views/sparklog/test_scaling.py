@@ -25,10 +25,8 @@ from podtide.domain.scaling import executor_monitor, load as loads
 from podtide.domain.scaling.manager import start
 from podtide.domain.scaling.state import ScalingState
 from podtide.entrypoints.replay.run import Replay
-from tests.support.project import PROJECT
+from tests.support.project import DEMO, PROJECT, TRUTH
 
-TRUTH = PROJECT.parent / "shared" / "data" / "truth"
-DEMO = next((PROJECT / "demo").glob("eventlog_v2_*"))
 P0, P1 = ProfileId(0), ProfileId(1)
 
 
