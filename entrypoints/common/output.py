@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -138,6 +139,21 @@ def check_replaceable(option: str, path: str, *, overwrite: bool) -> None:
         place = Path(path)
         if place.is_file() and place.stat().st_size:
             raise Misused(f"{option} {display(path)}: the file exists; choose another name, or add --overwrite")
+
+
+def write_files(folder: Path, texts: Mapping[str, str], *, private: bool = False) -> None:
+    """Write files into a folder, which is made where it is missing; ``private``: for their owner alone. Raises Misused."""
+    mode = 0o600 if private else 0o666
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            handle = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                if private:
+                    os.fchmod(file.fileno(), mode)
+                file.write(text)
+    except OSError as problem:
+        raise Misused(f"{escaped(str(folder))} cannot be written: {cause(problem)}") from None
 
 
 def print_document(

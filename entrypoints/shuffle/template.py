@@ -10,14 +10,14 @@ from typing import Final
 
 from podtide.adapters.kubernetes.executor_pod.render import yaml_text
 from podtide.adapters.kubernetes.executor_pod.template import PodTemplateError, read_template
-from podtide.adapters.text.safe import cause, escaped
+from podtide.adapters.text.safe import escaped
 from podtide.domain.executor_pod.shuffle_service import (
     ShuffleWishes,
     TemplateRefused,
     shuffle_settings,
     shuffle_template,
 )
-from podtide.entrypoints.common.output import Misused, UnreadableInput, printed, refused_as
+from podtide.entrypoints.common.output import Misused, UnreadableInput, printed, refused_as, write_files
 from podtide.entrypoints.shuffle.labels import given_labels
 
 TEMPLATE: Final = "executor-template.yaml"
@@ -56,15 +56,6 @@ def run_template(options: TemplateOptions) -> int:
         if options.out is None:
             print(f"# --- {TEMPLATE}\n{template}\n# --- {CONF}\n{conf}", end="")
         else:
-            _write(options.out, {TEMPLATE: template, CONF: conf})
+            write_files(options.out, {TEMPLATE: template, CONF: conf})
             print(f"# add {shlex.quote(str(options.out / CONF))} to your spark-defaults.conf")
     return 0
-
-
-def _write(folder: Path, texts: dict[str, str]) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8")
-    except OSError as problem:
-        raise Misused(f"{escaped(str(folder))} cannot be written: {cause(problem)}") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import shlex
 import sys
@@ -39,6 +38,7 @@ from podtide.entrypoints.common.output import (
     print_object,
     printed,
     refused_as,
+    write_files,
 )
 from podtide.entrypoints.common.serving import given_token
 
@@ -97,7 +97,7 @@ def run_push(options: PushOptions) -> int:
         if options.out is None:
             print("".join(f"# --- {name}\n{text}\n" for name, text in texts.items()) + f"# ---\n{submit}")
         else:
-            _write(options.out, texts)
+            write_files(options.out, texts, private=True)
             print(f"kubectl apply -f {shlex.quote(str(options.out / SECRET))}\n{submit}")
     return 0
 
@@ -154,18 +154,6 @@ def _pem(file: Path | None) -> str | None:
             return stream.read(PEM_MAX)
     except (OSError, UnicodeDecodeError) as problem:
         raise Misused(f"{escaped(str(file))} is no certificate: {cause(problem)}") from None
-
-
-def _write(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write files that only their owner can read. Raises Misused."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            with os.fdopen(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                os.fchmod(file.fileno(), 0o600)
-                file.write(text)
-    except OSError as problem:
-        raise Misused(f"{escaped(str(folder))} cannot be written: {cause(problem)}") from None
 
 
 def run_collection(options: CollectOptions) -> int:
