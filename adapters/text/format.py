@@ -80,9 +80,14 @@ def size(number: float) -> str:
 
 def ids(executors: Sequence[str], shown_max: int = IDS_SHOWN) -> str:
     """Executor ids, the first few by name: ``4, 1, 2`` or ``1, 10, 11 and 40 more``."""
-    named = ", ".join(escaped(executor, ID_SHOWN_MAX) for executor in executors[:shown_max])
-    more = len(executors) - shown_max
-    return f"{named} and {more:,} more" if more > 0 else named
+    return some([escaped(executor, ID_SHOWN_MAX) for executor in executors[:shown_max]], shown_max, len(executors))
+
+
+def some(texts: Sequence[str], shown_max: int, total: int | None = None, separator: str = ", ") -> str:
+    """The first few texts, and how many more there are: ``a, b and 40 more``. ``total``: where not all are given."""
+    shown = separator.join(texts[:shown_max])
+    more = (len(texts) if total is None else total) - min(len(texts), shown_max)
+    return f"{shown} and {more:,} more" if more > 0 else shown
 
 
 def joined(parts: Iterable[str], separator: str = " · ") -> str:

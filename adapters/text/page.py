@@ -96,6 +96,11 @@ class Page:
         """A line of text, wrapped."""
         self.line(self.text(text, style))
 
+    def more(self, number: int, *, in_json: bool = False) -> None:
+        """How many more there are than are shown, if there are any; ``in_json``: all are in the document."""
+        if number > 0:
+            self.say(f"  and {number:,} more{' (--json has them)' if in_json else ''}", "dim")
+
     def bullet(self, sign: str, text: Text | str, style: str = "") -> None:
         """A sign and a text that hangs beside it."""
         self.lines(

@@ -65,6 +65,20 @@ class RowPrinter:
             indent = 4 if page.width < NARROW else self._time_width + 4 + what_width
             yield from page.packed(Text(" " * indent), why)
 
+    def ends(self, timeline: PodTimeline, head_max: int, tail_max: int, nothing: str) -> None:
+        """Print the first moments of a timeline and the last ones. ``nothing``: what to say where there is none."""
+        head, left, tail = timeline.rows()
+        page, rows = self.page, [*head, *tail]
+        if not left and len(rows) <= head_max + tail_max:
+            self.rows(rows)
+            if not rows:
+                page.say(f"  {nothing}", "dim")
+            return
+        first, last = rows[:head_max], rows[max(head_max, len(rows) - tail_max) :]
+        self.rows(first)
+        page.say(f"      {page.plain('⋯')} {count(left + len(rows) - len(first) - len(last), 'moment')} more", "dim")
+        self.rows(last)
+
     def rows(self, rows: Iterable[TimelineRow]) -> None:
         """Print rows, their second column as wide as it must be."""
         listed = list(rows)
@@ -131,19 +145,8 @@ class RecordingView:
 
     def timeline(self, timeline: PodTimeline) -> None:
         """What happened, in order."""
-        head, left, tail = timeline.rows()
-        page = self.page
-        page.title("Timeline", "runs are told as one; --all shows every decision")
-        rows = [*head, *tail]
-        if not left and len(rows) <= HEAD_ROWS + TAIL_ROWS:
-            self.printer.rows(rows)
-            if not rows:
-                page.say("  nothing was decided", "dim")
-            return
-        first, last = rows[:HEAD_ROWS], rows[max(HEAD_ROWS, len(rows) - TAIL_ROWS) :]
-        self.printer.rows(first)
-        page.say(f"      {page.plain('⋯')} {count(left + len(rows) - len(first) - len(last), 'moment')} more", "dim")
-        self.printer.rows(last)
+        self.page.title("Timeline", "runs are told as one; --all shows every decision")
+        self.printer.ends(timeline, HEAD_ROWS, TAIL_ROWS, "nothing was decided")
 
     def _conf(self) -> None:
         page, conf = self.page, self.document["conf"]
@@ -159,8 +162,7 @@ class RecordingView:
         width = min(16, max((len(origin) for origin in groups), default=0))
         for origin, cells in sorted(groups.items(), key=lambda group: group[0] == "recording"):
             page.row(f"  {escaped(origin, 60):<{width}}  ", cells)
-        if (more := len(conf) - len(shown)) > 0:
-            page.say(f"  and {more:,} more (--json has them)", "dim")
+        page.more(len(conf) - len(shown), in_json=True)
         if not conf:
             page.say("  nothing: Spark's defaults", "dim")
         policies = [f"{escaped(choice)} {escaped(str(word), 60)}" for choice, word in self.document["policies"].items()]

@@ -137,8 +137,7 @@ class SimulationView:
                 )
             )
         page.lines(page.table(rows, [True, False, True, True, False]))
-        if (more := len(jobs) - JOBS_SHOWN) > 0:
-            page.say(f"  and {more:,} more (--json has them)", "dim")
+        page.more(len(jobs) - JOBS_SHOWN, in_json=True)
         figures = [
             (key.replace("_", " ").removesuffix(" ms"), lasting(value) if key.endswith("_ms") else f"{value:,}")
             for key, value in work.items()
@@ -252,8 +251,7 @@ class SimulationView:
             for bound in bounds[:BOUNDS_SHOWN]
         ]
         page.lines(page.table(rows, [*[False] * (len(rows[0]) - 2), True, True]))
-        if (more := len(bounds) - BOUNDS_SHOWN) > 0:
-            page.say(f"  and {more:,} more (--json has them)", "dim")
+        page.more(len(bounds) - BOUNDS_SHOWN, in_json=True)
 
     @staticmethod
     def _named(entries: Iterable[Mapping[str, Any]]) -> bool:

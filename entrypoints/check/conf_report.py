@@ -9,6 +9,7 @@ from typing import Final
 from returns.pipeline import is_successful
 
 from podtide.adapters.files.spark_conf import read_properties_file
+from podtide.adapters.text.format import some
 from podtide.adapters.views.conf import ConfEntry, Report
 from podtide.domain.conf.advice.effects import TABLE, ManagerKind, place_of
 from podtide.domain.conf.advice.start_checks import read_by, start_errors, whole_cpus
@@ -120,10 +121,8 @@ def _of_the_other(conf: SparkConf) -> list[ConfNotice]:
     names = sorted(name for name in conf.settings if name.startswith(others) or _unread(name, manager))
     if not names:
         return []
-    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
     verb = "has" if len(names) == 1 else "have"
-    shown = ", ".join(names[:NAMED_MAX])
-    text = f"{shown}{more} {verb} no effect on {manager.value}, which the master is"
+    text = f"{some(names, NAMED_MAX)} {verb} no effect on {manager.value}, which the master is"
     return [ConfNotice(NoticeLevel.WARNING, text)]
 
 

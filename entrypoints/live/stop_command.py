@@ -18,7 +18,7 @@ from podtide.adapters.kubernetes.api import ConnectionRefused, connect
 from podtide.adapters.kubernetes.cleanup import DRIVERS, KINDS, USUAL, Left, Leftovers, UseUnknown, leftovers_of
 from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.text.documents import schema_name
-from podtide.adapters.text.format import count
+from podtide.adapters.text.format import count, some
 from podtide.adapters.text.safe import escaped
 from podtide.entrypoints.common.cluster_options import namespace_of, reached
 from podtide.entrypoints.common.output import ClusterRefused, Misused, print_object, printed, refused_as
@@ -228,8 +228,7 @@ def document(app_id: str, namespace: str, lefts: Sequence[Left], *, dry_run: boo
 
 def _some(left: Left) -> str:
     names = [escaped(name) for name in left.swept.names[:5]]
-    more = left.swept.left - len(names)
-    return ", ".join(names) + (f" and {more:,} more" if more > 0 else "")
+    return some(names, len(names), left.swept.left)
 
 
 def _word(kind: str) -> str:

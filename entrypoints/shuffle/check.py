@@ -11,7 +11,7 @@ from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubernetes.api import ConnectionRefused, connect
 from podtide.adapters.notices import say
 from podtide.adapters.shuffle_service.pods import ServicePods
-from podtide.adapters.text.format import count
+from podtide.adapters.text.format import count, some
 from podtide.adapters.text.safe import escaped
 from podtide.domain.shuffle_service.services import (
     NodeVerdict,
@@ -89,5 +89,4 @@ def _news(report: ShuffleReport) -> str:
 
 
 def _names(names: tuple[str, ...] | list[str]) -> str:
-    more = len(names) - NAMES_SHOWN
-    return escaped(", ".join(names[:NAMES_SHOWN])) + (f" and {more} more" if more > 0 else "")
+    return some([escaped(name) for name in names], NAMES_SHOWN)

@@ -149,19 +149,9 @@ def _same(one: str, other: str) -> bool:
 
 def tell_moments(page: Page, start: Millis, seconds: float, timeline: PodTimeline) -> None:
     """What happened, in order: the first moments and the last ones."""
-    head, left, tail = timeline.rows()
-    rows = [*head, *tail]
-    first, last = rows, rows[:0]
-    if left or len(rows) > HEAD_ROWS + TAIL_ROWS:  # two screens are read, twenty are not
-        first, last = rows[:HEAD_ROWS], rows[max(HEAD_ROWS, len(rows) - TAIL_ROWS) :]
-    printer = RowPrinter(page, start, round(seconds * 1000))
     page.title("Timeline", "times since the start; runs are told as one")
-    printer.rows(first)
-    if not rows:
-        page.say("  nothing happened", "dim")
-    if last:
-        page.say(f"      {page.plain('⋯')} {count(left + len(rows) - len(first) - len(last), 'moment')} more", "dim")
-        printer.rows(last)
+    printer = RowPrinter(page, start, round(seconds * 1000))
+    printer.ends(timeline, HEAD_ROWS, TAIL_ROWS, "nothing happened")  # two screens are read, twenty are not
 
 
 def _described(cluster: str | None, given: SparkConf | None) -> AnyDescription:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from podtide.adapters.text.format import some
 from podtide.adapters.text.safe import display
 
 LISTED_MAX: Final = 10
@@ -42,9 +43,7 @@ class LogAmbiguous(LogError):
 
     def __init__(self, path: str, why: str, candidates: Iterable[str]) -> None:
         self.candidates = tuple(candidates)
-        listed = ", ".join(display(one) for one in self.candidates[:LISTED_MAX])
-        more = len(self.candidates) - LISTED_MAX
-        super().__init__(path, f"{why}: {listed}" + (f" and {more} more" if more > 0 else ""))
+        super().__init__(path, f"{why}: {some([display(one) for one in self.candidates], LISTED_MAX)}")
 
 
 class LogUndecodable(LogError):

@@ -36,6 +36,7 @@ from podtide.adapters.kubernetes.calls import CallCounts, Caller, CallSettings
 from podtide.adapters.kubernetes.errors import Complaints
 from podtide.adapters.kubernetes.ratelimit import Jitter, Rate, RateLimiter, Throttle, Wait
 from podtide.adapters.notices import Level, Notice, Notify, Topic
+from podtide.adapters.text.format import some
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import Millis
 from podtide.domain.executor_pod.builder import CannotBuild
@@ -278,8 +279,7 @@ class KubernetesActuator:
         self._complaints.flush()
         settled = ActuatorSettled(len(left), tuple(left[:LEFT_MAX]))
         if left:
-            more = f" and {len(left) - LEFT_MAX} more" if len(left) > LEFT_MAX else ""
-            text = f"{len(left)} commands were not carried out: {', '.join(settled.names)}{more}"
+            text = f"{len(left)} commands were not carried out: {some(left, LEFT_MAX)}"
             self._say(Level.WARNING, Topic.LEFT_BEHIND, text, commands=len(left))
         return settled
 

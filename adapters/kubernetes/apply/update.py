@@ -15,7 +15,7 @@ off: nothing is done, for a driver that decommissions them itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from podtide.adapters.kubernetes.calls import ABSENT, UNREADABLE, Caller, Named,
 from podtide.adapters.kubernetes.errors import ApiRequest, RefusalSort, RefusedCall
 from podtide.adapters.kubernetes.ratelimit import Backoff
 from podtide.adapters.notices import Level, Notice, Notify, Topic
+from podtide.adapters.text.format import some
 from podtide.domain.protocol import executor_commands, pod_commands
 from podtide.domain.protocol.pod_stimuli import CallFailure, Claim, Outcome
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, EXECUTOR_ROLE, INACTIVE_LABEL
@@ -124,7 +125,8 @@ class Changes:
             text = f"{swept.deleted} executor pods deleted; none is left that is not terminating"
             self._say(Level.INFO, Topic.CLEANED_UP, text, deleted=swept.deleted, terminating=swept.terminating)
             return Outcome(0, command.serial, found=swept.deleted)
-        text = f"{swept.left} executor pods of {self.app_id} are left behind: {_named(swept.names, swept.left)}"
+        names = some(swept.names, len(swept.names), swept.left)
+        text = f"{swept.left} executor pods of {self.app_id} are left behind: {names}"
         self._say(Level.ERROR, Topic.LEFT_BEHIND, text, left=swept.left, deleted=swept.deleted)
         failure = swept.refused.failure if swept.refused is not None else CallFailure(None, text)
         return Outcome(0, command.serial, failure, found=swept.deleted)
@@ -398,9 +400,3 @@ def _settled(serial: int, what: RefusedCall) -> Outcome:
     if what.sort is RefusalSort.MISSING:
         return Outcome(0, serial)
     return Outcome(0, serial, what.failure)
-
-
-def _named(names: Iterable[str], count: int) -> str:
-    listed = list(names)
-    more = count - len(listed)
-    return ", ".join(listed) + (f" and {more} more" if more > 0 else "")

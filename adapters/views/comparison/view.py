@@ -111,8 +111,7 @@ class ComparisonView:
         for which, one in rows[:STALLS_SHOWN]:
             page.bullet("!", f"{which} run: {words.stall(one)}", "bad")
             page.bullet(" ", f"{one.meaning} {one.advice}", "dim")
-        if (more := len(rows) - STALLS_SHOWN) > 0:
-            page.say(f"  and {more} more", "dim")
+        page.more(len(rows) - STALLS_SHOWN)
 
     def bill(self) -> None:
         """Where the bill changed."""
@@ -129,8 +128,7 @@ class ComparisonView:
             cost = [words.signed_cost(document, one.cost)] if priced or both is None else [""]
             rows.append((one.cause, before, after, signed(round(one.executor_seconds)), *cost))
         self.page.grid(("", "first", "second", "change", ""), rows, (False, True, True, True, True))
-        if (more := len(document.bill) - BILL_SHOWN) > 0:
-            self.page.say(f"  and {more} more", "dim")
+        self.page.more(len(document.bill) - BILL_SHOWN)
 
     def stages(self) -> None:
         """Stages whose part of the run time changed most."""
@@ -158,8 +156,7 @@ class ComparisonView:
         self.page.title("Settings that differ")
         for one in conf[:SETTINGS_SHOWN]:
             self.page.bullet("·", escaped(words.setting(one), TEXT_MAX))
-        if (more := len(conf) - SETTINGS_SHOWN) > 0:
-            self.page.say(f"  and {more} more", "dim")
+        self.page.more(len(conf) - SETTINGS_SHOWN)
 
     def gates(self) -> None:
         """What failed."""

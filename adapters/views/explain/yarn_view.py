@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from podtide.adapters.text.format import count, lasting
+from podtide.adapters.text.format import count, lasting, some
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.stats.yarn import status_words
 from podtide.adapters.views.timeline.decisions import decided_rows, hold_words
@@ -108,9 +108,8 @@ def _matched(entry: Mapping[str, Any]) -> list[str]:
         return ["the request had no wish"]
     if not entry["wished_total"]:
         return [location_words(entry["location"])]
-    more = entry["wished_total"] - len(entry["wished"])
-    wished = ", ".join(text(host) for host in entry["wished"]) + (f" and {more:,} more" if more > 0 else "")
-    return [where, f"wished for {wished}"]
+    wished = list(map(text, entry["wished"]))
+    return [where, f"wished for {some(wished, len(wished), entry['wished_total'])}"]
 
 
 def _completed(entry: Mapping[str, Any]) -> list[str]:

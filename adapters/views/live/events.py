@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 
 from podtide.adapters.recording.records.commands import command_name, command_record
 from podtide.adapters.recording.records.decisions import report_record
-from podtide.adapters.text.format import lasting
+from podtide.adapters.text.format import lasting, some
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.timeline.decisions import bound_words, decided_rows, exit_words
 from podtide.adapters.views.timeline.reasons import BACKEND, OUTSIDE, profile_words
@@ -126,8 +126,7 @@ class ExecutorRanges:
         shown = sum(high - low + 1 for low, high in self._ranges[:RANGES_SHOWN])
         others = self._others[: max(0, RANGES_SHOWN - len(parts))]
         parts += [escaped(other, ID_SHOWN_MAX) for other in others]
-        more = self.number - shown - len(others)
-        return ", ".join(parts) + (f" and {more:,} more" if more > 0 else "")
+        return some(parts, len(parts), len(parts) + self.number - shown - len(others))
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
-from podtide.adapters.text.format import count
+from podtide.adapters.text.format import count, some
 from podtide.adapters.views.report.markup import element, join, prose, visible
 from podtide.adapters.views.report.plots import Spot, frontier
 from podtide.adapters.views.report.sections import NOTES_MAX
@@ -65,8 +65,7 @@ def notes(document: Document) -> list[Markup]:
 def _signed(one: OwnedNote) -> str:
     if not one.names:
         return one.text
-    more = f" and {len(one.names) - NAMES_SHOWN:,} more" if len(one.names) > NAMES_SHOWN else ""
-    return f"{one.text} ({'; '.join(visible(name, 60) for name in one.names[:NAMES_SHOWN])}{more})"
+    return f"{one.text} ({some([visible(name, 60) for name in one.names], NAMES_SHOWN, separator='; ')})"
 
 
 class Plane(NamedTuple):

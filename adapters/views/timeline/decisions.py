@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Final
 
 from podtide.adapters.recording.codec import RecordedStimulus, decided_record
-from podtide.adapters.text.format import count, ids, lasting
+from podtide.adapters.text.format import count, ids, lasting, some
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.timeline import scaling as timeline
 from podtide.adapters.views.timeline.reasons import BOUNDS, one_line, profile_words
@@ -292,8 +292,7 @@ def pod_words(pod: PodManifest) -> str:
 
 def _pods(pods: Sequence[PodManifest]) -> str:
     shown = [f"{_text(pod.labels.get(EXECUTOR_LABEL, pod.name))} {pod_words(pod)}" for pod in pods[:PODS_SHOWN]]
-    more = len(pods) - PODS_SHOWN
-    return "; ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+    return some(shown, PODS_SHOWN, len(pods), "; ")
 
 
 def _missing(facts: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from podtide.adapters.text.format import count, ids, joined
+from podtide.adapters.text.format import count, ids, joined, some
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.stats.yarn import status_words
 from podtide.adapters.views.timeline.reasons import one_line, profile_words
@@ -261,5 +261,4 @@ def _nodes(updated: Sequence[NodeReport]) -> str:
 
 def _some(items: Sequence[T], words: Callable[[T], str]) -> str:
     """The first few of some items, and how many there are more."""
-    more = len(items) - SHOWN
-    return ", ".join(map(words, items[:SHOWN])) + (f" and {more:,} more" if more > 0 else "")
+    return some(list(map(words, items[:SHOWN])), SHOWN, len(items))

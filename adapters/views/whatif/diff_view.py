@@ -84,8 +84,7 @@ class DiffView:
             for (key, base, candidate), times in list(differences.items())[:SETTINGS_SHOWN]
         ]
         page.lines(page.table(rows, (False, False, False, False, False)))
-        if (more := len(differences) - SETTINGS_SHOWN) > 0:
-            page.say(f"  and {more} more", "dim")
+        page.more(len(differences) - SETTINGS_SHOWN)
 
     def table(self) -> None:
         """The applications and the sums."""
@@ -164,8 +163,7 @@ class DiffView:
         for one in rows[:ROWS_SHOWN]:
             text = f"{escaped(one.log, 100)}: {one.status.value}: {escaped(one.why or '', 500)}"
             self.page.bullet("!", text, "bad")
-        if (more := len(rows) - ROWS_SHOWN) > 0:
-            self.page.say(f"  and {more:,} more", "dim")
+        self.page.more(len(rows) - ROWS_SHOWN)
 
     def gates(self) -> None:
         """What failed, and by what."""

@@ -63,12 +63,12 @@ def show_troubles(page: Page, document: Document) -> None:
         page.title("Skew", "what it costs: the run against one with the same work spread evenly over the stage's tasks")
         for one in found.skewed[:SKEWS_SHOWN]:
             page.bullet("·", escaped(words.skew_words(one), 1000))
-        _more(page, found.skewed_stages - SKEWS_SHOWN)
+        page.more(found.skewed_stages - SKEWS_SHOWN, in_json=True)
     if found.failed:
         page.title("Retries and failures")
         for failed in found.failed[:FAILED_SHOWN]:
             page.bullet("·", escaped(words.failed_words(failed), 1000))
-        _more(page, found.failed_stages - FAILED_SHOWN)
+        page.more(found.failed_stages - FAILED_SHOWN, in_json=True)
 
 
 def _curve(page: Page, document: Document, curve: CountCurveEntry) -> None:
@@ -100,8 +100,3 @@ def _bars(page: Page, amounts: Sequence[float], room: int, style: str) -> list[T
     most = max(amounts, default=0.0) or 1.0
     bars = ["█" * max(1, round(amount / most * room)) if amount > 0 else "" for amount in amounts]
     return [Text(), *(page.text(bar, style) for bar in bars)]
-
-
-def _more(page: Page, more: int) -> None:
-    if more > 0:
-        page.say(f"  and {more:,} more (--json has them)", "dim")

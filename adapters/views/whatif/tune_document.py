@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from msgspec import structs
 
-from podtide.adapters.text.format import count
+from podtide.adapters.text.format import count, some
 from podtide.adapters.text.safe import display
 from podtide.adapters.views.bill import bill_notes
 from podtide.adapters.views.whatif import model
@@ -126,7 +126,7 @@ def _apps(apps: Sequence[model.AppEntry]) -> model.AppEntry:
     ids = [app.id for app in apps]
     return structs.replace(
         apps[0],
-        id=", ".join(ids[:IDS_SHOWN]) + (f" and {len(ids) - IDS_SHOWN} more" if len(ids) > IDS_SHOWN else ""),
+        id=some(ids, IDS_SHOWN),
         name=names[0] if len(names) == 1 else f"{len(names)} applications",
         log=count(len(apps), "log"),
         started_ms=min(app.started_ms or 0 for app in apps),

@@ -325,8 +325,7 @@ def show_remarks(page: Page, noted: Sequence[findings.OwnedNote]) -> None:
         names = ", ".join(escaped(name, NAME_MAX) for name in one.names[:OWNERS_SHOWN])
         others = " and others" if len(one.names) > OWNERS_SHOWN else ""
         page.bullet("!", f"{names}{others}{': ' if names else ''}{escaped(one.text, 1000)}", "held")
-    if (more := len(noted) - NOTES_SHOWN) > 0:
-        page.say(f"  and {more:,} more (--json has them)", "dim")
+    page.more(len(noted) - NOTES_SHOWN, in_json=True)
 
 
 def binned(curve: Sequence[CurvePoint], span_ms: Millis) -> dict[str, Any]:
