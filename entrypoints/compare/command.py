@@ -20,6 +20,7 @@ from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.recording.records.decision_file import put_file
 from podtide.adapters.text.progress import ByteProgress
+from podtide.adapters.text.safe import display
 from podtide.domain.comparison.account import RunAccount
 from podtide.domain.comparison.baseline import RUNS_MAX
 from podtide.domain.whatif.comparison import Metric
@@ -139,9 +140,8 @@ def _gates(texts: Sequence[str], prices: Prices | None) -> list[Gate]:
 def _account(log: str) -> RunAccount:
     """The account of a log. Raises UnreadableInput."""
     with contextlib.ExitStack() as resources:
-        resources.enter_context(
-            refused_as(UnreadableInput, LogError, NothingToReplay, SettingsError, prefix=f"{log}: ")
-        )
+        resources.enter_context(refused_as(UnreadableInput, LogError))
+        resources.enter_context(refused_as(UnreadableInput, NothingToReplay, SettingsError, prefix=f"{display(log)}: "))
         source = resources.enter_context(contextlib.closing(open_log(log)))
         progress = resources.enter_context(ByteProgress(sys.stderr, source.size))
         return read_account(source, progress=lambda: progress.show(source.bytes_read)).account

@@ -70,7 +70,7 @@ def test_gates(gate: str, code: int) -> None:
         ((BASE, MORE, "--fail-if", "requests>2"), 2, "expected one of billed_seconds, cost"),
         ((BASE, MORE, "--fail-if", "time>2"), 2, "--fail-if '⟨here⟩time>2': expected one of"),
         (("-", "-"), 2, "standard input (-) can only be one of the logs"),
-        ((BASE, "nowhere"), 3, "nowhere: there is no such file or folder"),
+        ((BASE, "nowhere"), 3, "podtide: nowhere: there is no such file or folder"),
         ((BASE, MORE, "--report", "/nowhere/at/all.html"), 2, "expected a file in a folder that exists"),
     ],
 )
