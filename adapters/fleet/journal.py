@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from podtide.adapters.fleet.discovery import FoundLog
-from podtide.adapters.fleet.rows import FleetRow, RowStatus, Stamp, row_bytes, row_of
+from podtide.adapters.fleet.rows import FleetRow, RowStatus, Stamp, place_bytes, place_text, row_bytes, row_of
 from podtide.adapters.text.safe import cause, display
 
 ENDING: Final = ".partial"
@@ -115,7 +115,7 @@ class Journal:
         """Enter a log that the ``argument``-th argument led to; one that is there already is counted as a duplicate."""
         stamp = found.stamp
         log = (
-            argument, _stored(found.place), found.named, found.problem, key, stamp.size, stamp.modified_ms, stamp.etag,
+            argument, place_bytes(found.place), found.named, found.problem, key, stamp.size, stamp.modified_ms, stamp.etag,
         )  # fmt: skip
         if self._run("cannot keep the list of logs", _ADD, log).rowcount:
             self.found += 1
@@ -148,7 +148,7 @@ class Journal:
         while page := self._run("cannot be read", _TODO, (*last, PAGE)).fetchall():
             for argument, place, named, problem, key, size, modified, etag in page:
                 last = argument, place
-                yield Log(FoundLog(_given(place), Stamp(size, modified, etag), bool(named), problem), key)
+                yield Log(FoundLog(place_text(place), Stamp(size, modified, etag), bool(named), problem), key)
 
     def rows(self) -> Iterator[FleetRow]:
         """The rows of all logs that have one, in order. Streams."""
@@ -197,12 +197,3 @@ class Journal:
 
     def _failed(self, what: str, problem: Exception | None = None) -> JournalError:
         return JournalError(f"{display(str(self.path))}: {what}{'' if problem is None else f': {cause(problem)}'}")
-
-
-def _stored(place: str) -> bytes:
-    """A path as bytes: file names need not be text."""
-    return place.encode("utf-8", "surrogateescape")
-
-
-def _given(place: bytes) -> str:
-    return place.decode("utf-8", "surrogateescape")

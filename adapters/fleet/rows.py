@@ -152,6 +152,16 @@ def row_of(data: bytes) -> FleetRow:
     return _decoder.decode(data)
 
 
+def place_bytes(place: str) -> bytes:
+    """A path or URL as bytes, for a database: file names need not be text."""
+    return place.encode("utf-8", "surrogateescape")
+
+
+def place_text(place: bytes) -> str:
+    """What ``place_bytes`` was given."""
+    return place.decode("utf-8", "surrogateescape")
+
+
 def shown_place(place: str) -> str:
     """A path or URL as tables and lines show it: whole, printable, without a URL's credentials and signature."""
     if "://" in place and ("@" in place or "?" in place):

@@ -23,7 +23,7 @@ from typing import IO, Any, Final, NamedTuple, Self
 import msgspec
 
 from podtide.adapters.fleet.discovery import FoundLog
-from podtide.adapters.fleet.rows import Stamp, row_bytes, row_of
+from podtide.adapters.fleet.rows import Stamp, place_bytes, place_text, row_bytes, row_of
 from podtide.adapters.history.values import (
     EXIT_SINK,
     SCHEMA,
@@ -161,7 +161,7 @@ class RunHistory:
 
     def offer(self, found: FoundLog, *, again: bool = False) -> bool:
         """Enter a log that lies there, unless what is known of it still holds. ``again``: broken ones, too."""
-        stamp, place = found.stamp, _stored(found.place)
+        stamp, place = found.stamp, place_bytes(found.place)
         known = self._run("SELECT size, modified, etag, outcome FROM logs WHERE place = ?", (place,)).fetchone()
         if known is not None:
             same = Stamp(*known[:3]) == stamp
@@ -185,7 +185,7 @@ class RunHistory:
             for modified, place, size, etag, named, problem in page:
                 last = modified, place
                 stamp = Stamp(size, None if modified == _UNSEEN else modified, etag)
-                yield FoundLog(_given(place), stamp, bool(named), problem)
+                yield FoundLog(place_text(place), stamp, bool(named), problem)
 
     def has_whole(self, key: RunKey) -> bool:
         """Whether the run is there, with its end."""
@@ -214,7 +214,7 @@ class RunHistory:
         stamp = found.stamp
         self._run(
             "INSERT OR REPLACE INTO logs VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (_stored(found.place), stamp.size, stamp.modified_ms, stamp.etag, outcome.value, reason, run, now),
+            (place_bytes(found.place), stamp.size, stamp.modified_ms, stamp.etag, outcome.value, reason, run, now),
         )
 
     def find(self, key: RunKey) -> tuple[int, bool] | None:
@@ -232,7 +232,7 @@ class RunHistory:
         values = {
             "ended": run.ended_ms, "name": name, "finished": run.finished, "healthy": run.healthy,
             "core_hours": run.core_hours, "gb_hours": run.gb_hours, "row": row_bytes(run.row), "account": run.account,
-            "place": _stored(place),
+            "place": place_bytes(place),
         }  # fmt: skip
         columns, marks = ", ".join(values), ", ".join("?" * (len(key) + len(values)))
         news = ", ".join(f"{column} = excluded.{column}" for column in values)
@@ -336,7 +336,7 @@ class RunHistory:
         rows = self._run(
             "SELECT place, reason, at FROM logs WHERE outcome = 'broken' ORDER BY at DESC, place LIMIT ?", (most,)
         )
-        return [(_given(place), reason or "", at) for place, reason, at in rows]
+        return [(place_text(place), reason or "", at) for place, reason, at in rows]
 
     def events(self, kinds: frozenset[EventKind], most: int, name: str | None = None) -> list[WatchEvent]:
         """The last events of these kinds, of one application or of all, the last one first."""
@@ -474,14 +474,5 @@ def _kept(row: tuple[Any, ...]) -> KeptRun:
     ]
     return KeptRun(
         number, RunKey(app_id, attempt, started), name, ended, bool(finished), bool(healthy),
-        Usage(core_hours, gb_hours), row_of(body), _given(place), Stamp(*row[13:]), msgspec.json.decode(verdict),
+        Usage(core_hours, gb_hours), row_of(body), place_text(place), Stamp(*row[13:]), msgspec.json.decode(verdict),
     )  # fmt: skip
-
-
-def _stored(place: str) -> bytes:
-    """A path as bytes: file names need not be text."""
-    return place.encode("utf-8", "surrogateescape")
-
-
-def _given(place: bytes) -> str:
-    return place.decode("utf-8", "surrogateescape")

@@ -6,6 +6,7 @@ It is its own authority: clients are given it as the CA. The key never leaves th
 from __future__ import annotations
 
 import ipaddress
+import ssl
 import subprocess
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,6 +22,14 @@ class Certificate(NamedTuple):
 
     certificate: Path
     key: Path
+
+
+def tls_context(certificate: Certificate) -> ssl.SSLContext:
+    """What a server serves HTTPS with; raises OSError where a file cannot be read or used."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(certificate.certificate, certificate.key)
+    return context
 
 
 def self_signed(folder: Path, address: str) -> Certificate:

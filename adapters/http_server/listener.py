@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 import threading
 from typing import Any, Final, Protocol
 
 from aiohttp import web
 from aiohttp.http import HttpProcessingError
 
-from podtide.adapters.http_server.certificate import Certificate
+from podtide.adapters.http_server.certificate import Certificate, tls_context
 from podtide.adapters.http_server.settings import HttpBounds, NotServed
 
 LINGER_S: Final = 2.0
@@ -84,7 +83,8 @@ class HttpListener:
         self._front.begin()
         try:
             await runner.setup()
-            site = web.TCPSite(runner, bounds.address, bounds.port, ssl_context=_tls(self._certificate))
+            tls = None if self._certificate is None else tls_context(self._certificate)
+            site = web.TCPSite(runner, bounds.address, bounds.port, ssl_context=tls)
             await site.start()
             self._port = runner.addresses[0][1]
         except (OSError, ValueError) as problem:
@@ -134,12 +134,3 @@ class _BoundedServer(web.Server):
         return web.BaseRequest(
             message, payload, protocol, writer, task, self._loop, client_max_size=self._bounds.body_max
         )
-
-
-def _tls(certificate: Certificate | None) -> ssl.SSLContext | None:
-    if certificate is None:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(certificate.certificate, certificate.key)
-    return context

@@ -19,7 +19,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Final, NamedTuple, Self
 
-from podtide.adapters.http_server.certificate import Certificate
+from podtide.adapters.http_server.certificate import Certificate, tls_context
 from podtide.adapters.text.safe import cause, escaped
 
 LOOPBACK: Final = "127.0.0.1"
@@ -156,15 +156,12 @@ def _listening(
 def _tls(certificate: Certificate | None) -> ssl.SSLContext | None:
     if certificate is None:
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        context.load_cert_chain(certificate.certificate, certificate.key)
+        return tls_context(certificate)
     except ssl.SSLError:
         raise
     except OSError as problem:
         raise CannotServe(f"the certificate cannot be read: {cause(problem)}") from None
-    return context
 
 
 class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):

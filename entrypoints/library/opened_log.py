@@ -242,11 +242,7 @@ def _as_text(document: dict[str, object]) -> list[str]:
     from podtide.adapters.views.explain.view import ExplainView  # noqa: PLC0415 - the same
 
     out = io.StringIO()
-    view = ExplainView(Page(out, width=120), document)
-    if "story" in document:
-        view.executor()
-    else:
-        view.moment()
+    ExplainView(Page(out, width=120), document).report()
     return [line for line in out.getvalue().splitlines() if line.strip()]
 
 

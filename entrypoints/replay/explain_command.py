@@ -73,8 +73,4 @@ def _print(document: dict[str, Any], *, as_json: bool) -> None:
     from podtide.adapters.text.page import Page  # noqa: PLC0415 - the same
     from podtide.adapters.views.explain.view import ExplainView  # noqa: PLC0415 - rich costs a tenth of a second
 
-    view = ExplainView(Page(sys.stdout), document)
-    if "story" in document:
-        view.executor()
-    else:
-        view.moment()
+    ExplainView(Page(sys.stdout), document).report()

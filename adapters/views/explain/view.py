@@ -59,6 +59,13 @@ class ExplainView:
 
     # --------------------------------------------------------------------------------------------------- an executor
 
+    def report(self) -> None:
+        """What the document tells: of an executor, or of a moment."""
+        if "story" in self.document:
+            self.executor()
+        else:
+            self.moment()
+
     def executor(self) -> None:
         """The whole story of an executor."""
         page, document = self.page, self.document["story"]
