@@ -12,9 +12,9 @@ times of first and of later tasks are compared. Where the stage has a ``PAIR`` o
 and each ran longer than the later ones by ``SURE`` spreads, the stage speaks for itself: Python workers that start,
 generated code that is compiled. The medians of both parts are then the stage's. Elsewhere run time is taken to be
 proportional: the median of what first tasks of all even stages ran longer, set against the median of the overheads of the
-same tasks. Fewer than ``FEW`` such tasks, or fewer than three of four that ran longer, say nothing, and nothing is added.
-What tasks read or compute does not move the overhead, so a stage whose first tasks are its longest keeps them long. At most
-half of a first task is taken for that, unless the stage speaks for itself.
+same tasks. Where fewer than three of four of them ran longer nothing is added, and where there are fewer than ``FEW`` what
+is usual. What tasks read or compute does not move the overhead, so a stage whose first tasks are its longest keeps them
+long. At most half of a first task is taken for that, unless the stage speaks for itself.
 """
 
 from __future__ import annotations
@@ -35,6 +35,10 @@ SURE: Final = 3
 
 FEW: Final = 8
 """First tasks that make a case about run times."""
+
+RATIO_USUAL: Final = 1.0
+"""How much longer first tasks run, for each millisecond of overhead, where a log has too few to tell: the median of the
+ten runs of the first truth that tell it is 1.05."""
 
 RATIO_MOST: Final = 2.0
 """Run time is added up to so many times the overhead."""
@@ -104,6 +108,10 @@ def _later(work: StageWork) -> Later | None:
 
 def _ratio(overheads: Sequence[Millis], runs: Sequence[Millis]) -> float:
     """How much longer first tasks run, for each millisecond of their overhead, if that is clear; else 0."""
-    if len(runs) < FEW or 4 * sum(one > 0 for one in runs) < 3 * len(runs) or median(overheads) <= 0:
+    if 4 * sum(one > 0 for one in runs) < 3 * len(runs):
+        return 0.0
+    if len(runs) < FEW:
+        return RATIO_USUAL
+    if median(overheads) <= 0:
         return 0.0
     return min(RATIO_MOST, max(0.0, median(runs) / median(overheads)))

@@ -1,8 +1,10 @@
 """From runs again to answers: the figures of a variant over several seeds, its ranges, and the model's own error.
 
 A variant is run once for each seed: the same application, other luck. The *typical* run speaks for all of them: the one
-whose run time and executor-seconds lie nearest to the medians of both. It is a run that could have happened, so its ledger
-sums to its bill and its curve belongs to its figures, which medians of each figure by itself would not.
+whose run time and executor-seconds lie nearest to the means of both. It is a run that could have happened, so its ledger
+sums to its bill and its curve belongs to its figures, which means of each figure by itself would not. Means and not
+medians: where chance makes two kinds of runs (which of two jobs is served first), the median is a run of the more frequent
+kind, and the mean lies between both.
 
 A range is the 90% prediction interval around the typical run (``whatif.prediction``).
 
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean
 from typing import Final, NamedTuple
 
 from podtide.domain.recorded.application import Application
@@ -100,9 +102,9 @@ class VariantAnswer:
 
 
 def typical(outcomes: Sequence[RerunOutcome]) -> RerunOutcome:
-    """The run nearest to the medians of run time and executor-seconds; of equals the first. At least one."""
-    runtime = median([one.runtime_ms for one in outcomes])
-    executors = median([one.executor_ms for one in outcomes])
+    """The run nearest to the means of run time and executor-seconds; of equals the first. At least one."""
+    runtime = fmean(one.runtime_ms for one in outcomes)
+    executors = fmean(one.executor_ms for one in outcomes)
 
     def distance(one: RerunOutcome) -> float:
         return abs(one.runtime_ms - runtime) / max(1.0, runtime) + abs(one.executor_ms - executors) / max(

@@ -355,12 +355,12 @@ def later_stage(overhead: Millis, run: Millis, *, uneven: bool = False) -> Appli
 
 @pytest.mark.parametrize(
     ("overhead", "run", "uneven", "opening"),
-    [(60, 0, False, 60), (60, 400, False, 460), (60, 60, True, 60), (0, 400, False, 0), (0, 0, False, 0)],
+    [(60, 0, False, 60), (60, 400, False, 460), (60, 60, True, 120), (0, 400, False, 0), (0, 0, False, 0)],
 )
 def test_what_the_first_tasks_of_a_stage_add_is_their_overhead(
     overhead: Millis, run: Millis, uneven: bool, opening: Millis
 ) -> None:
-    """And how much longer they run, where each has overhead and stands out. What they compute has no part in overhead."""
+    """And how much longer they run, where each has overhead and stands out; as much again where the log does not tell."""
     first, second = later_stage(overhead, run, uneven=uneven).stages
     assert first.opening_ms == 0
     assert second.opening_ms == pytest.approx(opening, abs=1)
@@ -370,7 +370,7 @@ def test_what_the_first_tasks_of_a_stage_add_is_their_overhead(
         assert [body - kept for body in second.body_ms[:4]] == pytest.approx([511] * 4, abs=2)
 
 
-@pytest.mark.parametrize(("first", "opening"), [((3_000, 3_100), 2_600), ((3_000, 540), 100), ((3_000,), 100)])
+@pytest.mark.parametrize(("first", "opening"), [((3_000, 3_100), 2_600), ((3_000, 540), 200), ((3_000,), 200)])
 def test_first_tasks_of_one_stage_show_how_much_longer_they_run_if_two_or_more_all_stand_out(
     first: tuple[Millis, ...], opening: Millis
 ) -> None:
