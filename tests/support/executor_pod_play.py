@@ -19,6 +19,15 @@ from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.resource_profiles import ResourceProfile
 
 K: Final = "spark.kubernetes."
+CLAIM: Final = K + "executor.volumes.persistentVolumeClaim.data."
+CLAIM_SETTINGS: Final = {
+    CLAIM + "mount.path": "/data",
+    CLAIM + "options.claimName": "OnDemand",
+    CLAIM + "options.storageClass": "gp",
+    CLAIM + "options.sizeLimit": "10Gi",
+}
+"""A volume claim for each executor, made on demand."""
+
 BASE: Final = {
     "spark.app.name": "app",
     "spark.driver.host": "driver",

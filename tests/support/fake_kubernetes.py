@@ -18,6 +18,7 @@ from podtide.adapters.notices import Notice, Topic
 from podtide.domain.executor_pod.facts import Owner
 from podtide.domain.protocol.pod_commands import CreateClaim, CreatePod, CreateSet
 from podtide.domain.protocol.pod_stimuli import Outcome
+from tests.support.clock import SecondsClock
 
 APP = "spark-abc"
 NAMESPACE = "ns"
@@ -25,18 +26,12 @@ NAMESPACE = "ns"
 _KINDS = {"deployments": "deployments.apps", "statefulsets": "statefulsets.apps"}
 
 
-class ManualClock:
+class ManualClock(SecondsClock):
     """Time that only waiting moves."""
 
     def __init__(self) -> None:
+        super().__init__(1_000.0)
         self._lock = threading.Lock()
-        self.seconds = 1_000.0
-
-    def now(self) -> int:
-        return int(self.seconds * 1000)
-
-    def monotonic(self) -> float:
-        return self.seconds
 
     def wait(self, seconds: float) -> bool:
         with self._lock:

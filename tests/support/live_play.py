@@ -10,6 +10,7 @@ from podtide.adapters.views.live.status import About
 from podtide.adapters.views.live.tracker import LiveTracker
 from podtide.domain.protocol.application import AnyStimulus, EngineConfig
 from podtide.domain.protocol.executor_stimuli import Starting
+from tests.support.clock import MillisClock
 from tests.support.engine_play import Answers, AppPlay
 
 START = 1_795_255_200_000
@@ -18,17 +19,11 @@ START = 1_795_255_200_000
 ABOUT = About("spark-1", "data", "act", "1.2.3", "https://10.0.0.1", "a number")
 
 
-class HandClock:
+class HandClock(MillisClock):
     """Time stands still until somebody moves it."""
 
     def __init__(self, now: int = START) -> None:
-        self.at = now
-
-    def now(self) -> int:
-        return self.at
-
-    def monotonic(self) -> float:
-        return (self.at - START) / 1000
+        super().__init__(now, START)
 
 
 class Seen(AppPlay):

@@ -18,6 +18,7 @@ from podtide.adapters.process_pool import Ended
 from podtide.domain.rerun.ledger.causes import SpendCause
 from podtide.entrypoints.watch.take_up import TakeUpOptions
 from tests.support.account_play import run_of
+from tests.support.clock import MillisClock
 
 DAY_MS = 86_400_000
 BEGAN_MS = 1_790_000_000_000
@@ -100,17 +101,11 @@ class Inline:
         pass
 
 
-class FakeClock:
+class FakeClock(MillisClock):
     """A clock that the test moves."""
 
     def __init__(self) -> None:
-        self.at = BEGAN_MS + 1_000 * DAY_MS
-
-    def now(self) -> int:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at / 1000
+        super().__init__(BEGAN_MS + 1_000 * DAY_MS)
 
 
 class Receiver:

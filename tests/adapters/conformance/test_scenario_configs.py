@@ -17,19 +17,13 @@ from podtide.adapters.conformance.scenario_configs import (
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.cluster_config import ClaimTemplate, KubernetesConfig, ReplicasConfig
 from podtide.domain.protocol.pods import PodRules
+from tests.support.executor_pod_play import CLAIM_SETTINGS
 from tests.support.project import SHARED
 
 CONFORMANCE = SHARED / "conformance"
 
 DA = "spark.dynamicAllocation."
 K = "spark.kubernetes."
-CLAIM = K + "executor.volumes.persistentVolumeClaim.data."
-CLAIM_SETTINGS = {
-    CLAIM + "mount.path": "/data",
-    CLAIM + "options.claimName": "OnDemand",
-    CLAIM + "options.storageClass": "gp",
-    CLAIM + "options.sizeLimit": "10Gi",
-}
 PENDING_TEXT = (
     "java.lang.IllegalArgumentException: requirement failed: Maximum pending pods per resource profile ID (9) must be less "
     "than or equal to maximum pending pods (4)."

@@ -25,29 +25,17 @@ from podtide.adapters.driver.driver_sensor import (
     interval_s,
 )
 from podtide.adapters.notices import Notice, Topic
-from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.live.driver_shuffles import UNEXPLAINED, UNSEEN_JOB
 from podtide.domain.live.driver_view import UNSEEN
 from podtide.domain.protocol import stimuli
 from podtide.domain.protocol.executor_stimuli import ExecutorBusy, ExecutorDisconnected, RegisterExecutor
+from tests.support.clock import SecondsClock
 
 ANSWERS: dict[str, Any] = json.loads((Path(__file__).parent / "driver_rest_answers.json").read_text())
 """Recorded from PySpark 4.3.0 on a local cluster, without stack traces and addresses."""
 
 APP = "app-20261121-0000"
-
-
-class Ticking:
-    """A clock that is moved by hand."""
-
-    def __init__(self) -> None:
-        self.seconds = 100.0
-
-    def now(self) -> Millis:
-        return int(self.seconds * 1000)
-
-    def monotonic(self) -> float:
-        return self.seconds
 
 
 class FakeDriver:
@@ -77,7 +65,7 @@ class Listening:
 
     def __init__(self, app_id: str | None = APP, get: Any = None, settings: DriverSettings | None = None) -> None:
         self.driver = FakeDriver()
-        self.clock = Ticking()
+        self.clock = SecondsClock(100.0)
         self.heard: list[Any] = []
         self.notices: list[Notice] = []
         self.sensor = DriverSensor(
@@ -545,13 +533,13 @@ Serve = Callable[[Callable[[Handler], None]], Server]
 def ask(
     url: str, path: str = "applications", environment: Mapping[str, str] | None = None, **access: Any
 ) -> DriverReply:
-    return DriverHttp(url, Access(**access), Ticking(), environment or {})(path)
+    return DriverHttp(url, Access(**access), SecondsClock(100.0), environment or {})(path)
 
 
 def test_answers_are_unpacked_on_one_kept_connection(serve: Serve) -> None:
     body = json.dumps(ANSWERS["allexecutors"]).encode()
     server = serve(lambda one: one.reply(200, gzip.compress(body), Content_Encoding="gzip"))
-    get = DriverHttp(server.url + "/proxy/", Access(), Ticking(), {})
+    get = DriverHttp(server.url + "/proxy/", Access(), SecondsClock(100.0), {})
     for _ in range(5):
         assert get("applications/x/allexecutors") == DriverReply(200, body)
     assert len(server.handler.ports) == 1
@@ -597,7 +585,7 @@ def test_a_credential_that_is_none_is_refused(value: str) -> None:
 )
 def test_addresses_that_are_none(url: str) -> None:
     with pytest.raises(DriverRefused, match="the driver's address"):
-        DriverHttp(url, Access(), Ticking(), {})
+        DriverHttp(url, Access(), SecondsClock(100.0), {})
 
 
 def test_certificates_that_cannot_be_read(tmp_path: Path) -> None:
@@ -607,7 +595,7 @@ def test_certificates_that_cannot_be_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:4040", "https://[::1]:4040/a/", "http://h/api/v1"])
 def test_addresses(url: str) -> None:
-    assert not DriverHttp(url, Access(), Ticking(), {}).base.endswith("/")
+    assert not DriverHttp(url, Access(), SecondsClock(100.0), {}).base.endswith("/")
 
 
 def test_redirects_on_the_same_host_are_followed(serve: Serve) -> None:
@@ -661,7 +649,7 @@ def test_silence_ends(serve: Serve) -> None:
     server = serve(mute)
     try:
         with pytest.raises(NoAnswer, match="does not answer in time"):
-            DriverHttp(server.url, Access(timeout_s=0.1), Ticking(), {})("applications")
+            DriverHttp(server.url, Access(timeout_s=0.1), SecondsClock(100.0), {})("applications")
     finally:
         never.set()
 
@@ -671,7 +659,7 @@ def test_a_whole_look_over_http(serve: Serve) -> None:
         reply = FakeDriver()(one.path.removeprefix("/api/v1/"))
         one.reply(reply.status, gzip.compress(reply.body), Content_Encoding="gzip")
 
-    get = DriverHttp(serve(does).url, Access(), Ticking(), {})
+    get = DriverHttp(serve(does).url, Access(), SecondsClock(100.0), {})
     listening = Listening(app_id=None, get=get)
     assert any(isinstance(one, RegisterExecutor) for one in listening.turn())
     assert listening.topics == [Topic.STARTED]

@@ -21,24 +21,12 @@ from podtide.adapters.driver.line_protocol import LineRefused, understand
 from podtide.adapters.driver.schedule import TargetError, read_schedule, understand_schedule
 from podtide.adapters.driver.target_sources import LineSource, NumberSource, ScheduleSource
 from podtide.adapters.notices import Level, Notice, Topic
-from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.fakes.driver.script import Targets
 from podtide.domain.protocol.executor_stimuli import DecommissionRequested, KillRequested, TargetsSet
+from tests.support.clock import SecondsClock
 
 S = 1_000
-
-
-class Ticking:
-    """A clock that is moved by hand."""
-
-    def __init__(self) -> None:
-        self.seconds = 50.0
-
-    def now(self) -> Millis:
-        return int(self.seconds * S)
-
-    def monotonic(self) -> float:
-        return self.seconds
 
 
 def ids(*names: str) -> tuple[ExecutorId, ...]:
@@ -142,7 +130,7 @@ def test_files_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_schedule_is_played_by_the_clock() -> None:
-    clock, heard, notices = Ticking(), list[Any](), list[Notice]()
+    clock, heard, notices = SecondsClock(50.0), list[Any](), list[Notice]()
     schedule = steps((0, {0: 10}), (0, {1: 2}), (60, {0: 50}), (300, {0: 0, 1: 1}))
     source = ScheduleSource(schedule, heard.append, clock, notices.append)
     assert source.initial == 10
@@ -163,7 +151,7 @@ def test_a_schedule_is_played_by_the_clock() -> None:
 
 
 def test_steps_that_were_slept_through_are_one() -> None:
-    clock, heard = Ticking(), list[Any]()
+    clock, heard = SecondsClock(50.0), list[Any]()
     source = ScheduleSource(steps((1, {0: 1}), (2, {1: 2}), (3, {0: 3})), heard.append, clock, lambda _: None)
     assert source.initial is None
     source.turn()
@@ -174,11 +162,11 @@ def test_steps_that_were_slept_through_are_one() -> None:
 
 def test_the_thread_of_a_schedule_ends() -> None:
     heard: list[Any] = []
-    source = ScheduleSource(steps((0, {0: 1}), (3_600, {0: 2})), heard.append, Ticking(), lambda _: None)
+    source = ScheduleSource(steps((0, {0: 1}), (3_600, {0: 2})), heard.append, SecondsClock(50.0), lambda _: None)
     source.start()
     assert source.stop(10)
     assert heard == [wanted(p0=1)]
-    assert ScheduleSource(steps(), heard.append, Ticking(), lambda _: None).stop()
+    assert ScheduleSource(steps(), heard.append, SecondsClock(50.0), lambda _: None).stop()
 
 
 # -------------------------------------------------------------------------------------------------------- what lines mean
@@ -259,8 +247,8 @@ class Reading:
         self.statuses = 0
         self.changed = threading.Semaphore(0)
         self.source = LineSource(
-            reading if descriptor is None else descriptor, self.hear, Ticking(), self.notify, self.stop, self.status,
-            stop_at_end=stop_at_end,
+            reading if descriptor is None else descriptor, self.hear, SecondsClock(50.0), self.notify, self.stop,
+            self.status, stop_at_end=stop_at_end,
         )  # fmt: skip
 
     def hear(self, stimulus: Any) -> None:
@@ -362,7 +350,7 @@ def test_it_may_be_stopped_from_what_it_calls() -> None:
     def end() -> None:
         source.stop()
 
-    source = LineSource(reading.open[0], reading.hear, Ticking(), reading.notify, reading.stop, end)
+    source = LineSource(reading.open[0], reading.hear, SecondsClock(50.0), reading.notify, reading.stop, end)
     source.start()
     reading.write("status\n")
     assert source.ended.wait(10)
@@ -398,7 +386,7 @@ def test_a_descriptor_that_is_none() -> None:
     reading = Reading()
     gone = os.dup(reading.open[0])
     os.close(gone)
-    source = LineSource(gone, reading.hear, Ticking(), reading.notify, reading.stop, reading.status)
+    source = LineSource(gone, reading.hear, SecondsClock(50.0), reading.notify, reading.stop, reading.status)
     source.start()
     assert source.ended.wait(10)
     assert [one.topic for one in reading.notices] == [Topic.INPUT_REFUSED, Topic.STATUS]

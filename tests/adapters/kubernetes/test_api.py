@@ -11,21 +11,9 @@ from typing import Any
 import pytest
 
 from podtide.adapters.kubernetes.api import CallSeen, ConnectionRefused, KubernetesApi, Unreachable, connect
+from tests.support.clock import SecondsClock
 
 pytest.importorskip("kubernetes")
-
-
-class Clock:
-    """A clock that stands still until it is told."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def now(self) -> int:
-        return int(self.seconds * 1000)
-
-    def monotonic(self) -> float:
-        return self.seconds
 
 
 class Server:
@@ -128,7 +116,7 @@ def test_a_watch_that_stays_silent_ends(tmp_path: Path, server: Server) -> None:
 
 
 def test_who_we_are_is_asked_for_once_a_second_and_after_a_401(tmp_path: Path, server: Server) -> None:
-    clock, asked = Clock(), list[str]()
+    clock, asked = SecondsClock(), list[str]()
     made = api(tmp_path, server, clock=clock)
     ask = made._client.update_params_for_auth
 

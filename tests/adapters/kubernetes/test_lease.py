@@ -27,6 +27,7 @@ from podtide.adapters.kubernetes.lease.record import (
     lease_name,
 )
 from podtide.adapters.notices import Level, Notice, Topic
+from tests.support.clock import SecondsClock
 
 APP = "spark-0123456789abcdef"
 NAME = f"podtide-{APP}"
@@ -34,26 +35,10 @@ A = Identity("host-a", 7, "100", "4026531836", "aaaa")
 B = Identity("host-b", 8, "200", "4026531837", "bbbb")
 
 
-class MovedClock:
-    """A clock that goes when it is told to; every call to the server takes a hundredth of a second of it."""
-
-    def __init__(self) -> None:
-        self.seconds = 1_000.0
-
-    def now(self) -> int:
-        return 1_700_000_000_000 + int(self.seconds * 1000)
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    def move(self, seconds: float) -> None:
-        self.seconds += seconds
-
-
 class Leases:
     """The leases of a server: versions, conflicts, preconditions, and whatever ``troubles`` says of the next calls."""
 
-    def __init__(self, clock: MovedClock) -> None:
+    def __init__(self, clock: SecondsClock) -> None:
         self.clock = clock
         self.objects: dict[str, dict[str, Any]] = {}
         self.version = 100
@@ -146,7 +131,7 @@ class Leases:
 class Party:
     """An instance: its lease and what it was told."""
 
-    def __init__(self, api: Leases, clock: MovedClock, identity: Identity, **terms: Any) -> None:
+    def __init__(self, api: Leases, clock: SecondsClock, identity: Identity, **terms: Any) -> None:
         self.notices: list[Notice] = []
         self.lost: list[str] = []
         self.lease = ApplicationLease(
@@ -166,22 +151,22 @@ class Party:
 
 
 @pytest.fixture
-def clock() -> MovedClock:
-    return MovedClock()
+def clock() -> SecondsClock:
+    return SecondsClock(1_000.0, 1_700_000_000_000)
 
 
 @pytest.fixture
-def api(clock: MovedClock) -> Leases:
+def api(clock: SecondsClock) -> Leases:
     return Leases(clock)
 
 
 @pytest.fixture
-def a(api: Leases, clock: MovedClock) -> Party:
+def a(api: Leases, clock: SecondsClock) -> Party:
     return Party(api, clock, A)
 
 
 @pytest.fixture
-def b(api: Leases, clock: MovedClock) -> Party:
+def b(api: Leases, clock: SecondsClock) -> Party:
     return Party(api, clock, B)
 
 
@@ -254,7 +239,7 @@ def test_a_released_lease_is_taken_at_once_and_remembers(a: Party, b: Party) -> 
     assert b.lease.acquire() == Acquired({"pod-name-prefix": "etl-1"}, 1_003, 2 - 1, None)
 
 
-def test_a_release_gives_back_ids_that_were_never_used(a: Party, b: Party, api: Leases, clock: MovedClock) -> None:
+def test_a_release_gives_back_ids_that_were_never_used(a: Party, b: Party, api: Leases, clock: SecondsClock) -> None:
     a.lease.acquire()
     a.lease.reserve(30)
     assert a.lease.release(used_id=17) is None
@@ -266,7 +251,7 @@ def test_a_release_gives_back_ids_that_were_never_used(a: Party, b: Party, api: 
 
 
 def test_a_lease_that_is_not_renewed_is_taken_after_it_was_watched_for_its_duration(
-    a: Party, b: Party, clock: MovedClock
+    a: Party, b: Party, clock: SecondsClock
 ) -> None:
     a.lease.acquire()
     began = clock.seconds
@@ -279,7 +264,7 @@ def test_a_lease_that_is_not_renewed_is_taken_after_it_was_watched_for_its_durat
     assert not a.lease.valid()
 
 
-def test_a_lease_that_is_renewed_is_never_taken(a: Party, b: Party, clock: MovedClock) -> None:
+def test_a_lease_that_is_renewed_is_never_taken(a: Party, b: Party, clock: SecondsClock) -> None:
     a.lease.acquire()
     for _ in range(20):
         assert isinstance(b.lease.acquire(), HeldBy)
@@ -288,7 +273,7 @@ def test_a_lease_that_is_renewed_is_never_taken(a: Party, b: Party, clock: Moved
     assert a.lease.valid()
 
 
-def test_the_clock_of_the_holder_does_not_matter(api: Leases, a: Party, b: Party, clock: MovedClock) -> None:
+def test_the_clock_of_the_holder_does_not_matter(api: Leases, a: Party, b: Party, clock: SecondsClock) -> None:
     a.lease.acquire()
     api.edit(lambda lease: lease["spec"].update(renewTime="1999-01-01T00:00:00.000000Z"))
     assert isinstance(b.lease.acquire(wait_s=30), HeldBy)
@@ -304,7 +289,7 @@ def test_the_duration_that_counts_is_the_holders(api: Leases, a: Party, b: Party
     assert 199 < found.free_in_s < 201
 
 
-def test_the_lease_of_a_dead_process_of_this_machine_is_taken_at_once(api: Leases, clock: MovedClock) -> None:
+def test_the_lease_of_a_dead_process_of_this_machine_is_taken_at_once(api: Leases, clock: SecondsClock) -> None:
     here = own_identity()
     dead = Party(api, clock, here._replace(pid=2**22 - 5))
     dead.lease.acquire()
@@ -313,7 +298,7 @@ def test_the_lease_of_a_dead_process_of_this_machine_is_taken_at_once(api: Lease
     assert found.taken_from == f"process {2**22 - 5} on {here.host}, which has ended"
 
 
-def test_the_lease_of_a_living_process_of_this_machine_is_respected(api: Leases, clock: MovedClock) -> None:
+def test_the_lease_of_a_living_process_of_this_machine_is_respected(api: Leases, clock: SecondsClock) -> None:
     here = own_identity()
     Party(api, clock, here).lease.acquire()
     found = Party(api, clock, here._replace(pid=os.getppid())).lease.acquire()
@@ -362,7 +347,7 @@ def test_a_server_that_says_not_now_is_asked_again_unasked(api: Leases, a: Party
     assert isinstance(a.lease.acquire(), Acquired)
 
 
-def test_a_server_that_stays_broken_is_given_up(api: Leases, a: Party, clock: MovedClock) -> None:
+def test_a_server_that_stays_broken_is_given_up(api: Leases, a: Party, clock: SecondsClock) -> None:
     api.troubles = [ApiAnswer(500, b"")] * 1_000
     began = clock.monotonic()
     refused = a.lease.acquire()
@@ -431,7 +416,7 @@ def test_a_hostile_answer_is_refused(body: bytes) -> None:
 # keeping it
 
 
-def test_the_steady_state_is_one_small_write_each_forty_seconds(api: Leases, a: Party, clock: MovedClock) -> None:
+def test_the_steady_state_is_one_small_write_each_forty_seconds(api: Leases, a: Party, clock: SecondsClock) -> None:
     a.lease.acquire()
     api.calls.clear()
     began = clock.seconds
@@ -442,7 +427,7 @@ def test_the_steady_state_is_one_small_write_each_forty_seconds(api: Leases, a: 
     assert set(api.calls) == {"update"}
 
 
-def test_it_is_ours_until_a_margin_before_its_end_counted_from_before_the_call(a: Party, clock: MovedClock) -> None:
+def test_it_is_ours_until_a_margin_before_its_end_counted_from_before_the_call(a: Party, clock: SecondsClock) -> None:
     a.lease.acquire()  # the call that took it was sent a hundredth of a second ago
     clock.move(49.98)
     assert a.lease.valid()
@@ -450,7 +435,7 @@ def test_it_is_ours_until_a_margin_before_its_end_counted_from_before_the_call(a
     assert not a.lease.valid()
 
 
-def test_a_renewal_that_fails_is_tried_again_soon_and_told(api: Leases, a: Party, clock: MovedClock) -> None:
+def test_a_renewal_that_fails_is_tried_again_soon_and_told(api: Leases, a: Party, clock: SecondsClock) -> None:
     a.lease.acquire()
     clock.move(40)
     api.troubles = ["away", "away"]
@@ -465,7 +450,7 @@ def test_a_renewal_that_fails_is_tried_again_soon_and_told(api: Leases, a: Party
 
 
 def test_while_it_cannot_be_renewed_it_is_not_valid_and_afterwards_it_is_again(
-    api: Leases, a: Party, clock: MovedClock
+    api: Leases, a: Party, clock: SecondsClock
 ) -> None:
     a.lease.acquire()
     clock.move(40)
@@ -482,7 +467,7 @@ def test_while_it_cannot_be_renewed_it_is_not_valid_and_afterwards_it_is_again(
 @pytest.mark.parametrize(
     "answer", [ApiAnswer(500, b""), ApiAnswer(429, b"", 1_000), ApiAnswer(403, b"{}"), ApiAnswer(200, b"<html>")]
 )
-def test_an_answer_that_is_no_renewal_is_none(api: Leases, a: Party, clock: MovedClock, answer: ApiAnswer) -> None:
+def test_an_answer_that_is_no_renewal_is_none(api: Leases, a: Party, clock: SecondsClock, answer: ApiAnswer) -> None:
     a.lease.acquire()
     clock.move(45)
     api.troubles = [answer]
@@ -492,7 +477,7 @@ def test_an_answer_that_is_no_renewal_is_none(api: Leases, a: Party, clock: Move
     assert not a.lease.lost.is_set()
 
 
-def test_one_that_somebody_else_took_is_lost_for_good(a: Party, b: Party, clock: MovedClock) -> None:
+def test_one_that_somebody_else_took_is_lost_for_good(a: Party, b: Party, clock: SecondsClock) -> None:
     a.lease.acquire()
     assert isinstance(b.lease.acquire(wait_s=100), Acquired)
     a.lease.tick()
@@ -508,7 +493,7 @@ def test_one_that_somebody_else_took_is_lost_for_good(a: Party, b: Party, clock:
     assert len(a.lost) == 1
 
 
-def test_one_that_was_deleted_is_lost(api: Leases, a: Party, clock: MovedClock) -> None:
+def test_one_that_was_deleted_is_lost(api: Leases, a: Party, clock: SecondsClock) -> None:
     a.lease.acquire()
     api.objects.clear()
     clock.move(41)
@@ -516,7 +501,7 @@ def test_one_that_was_deleted_is_lost(api: Leases, a: Party, clock: MovedClock) 
     assert a.lost == [f"lease {NAME} was deleted"]
 
 
-def test_one_that_was_deleted_and_made_anew_is_lost(api: Leases, a: Party, b: Party, clock: MovedClock) -> None:
+def test_one_that_was_deleted_and_made_anew_is_lost(api: Leases, a: Party, b: Party, clock: SecondsClock) -> None:
     a.lease.acquire()
     api.objects.clear()
     Party(api, clock, A).lease.acquire()
@@ -527,7 +512,7 @@ def test_one_that_was_deleted_and_made_anew_is_lost(api: Leases, a: Party, b: Pa
 
 @pytest.mark.parametrize("trouble", ["answer lost", None])
 def test_a_conflict_with_ourselves_or_with_somebodys_label_is_none(
-    api: Leases, a: Party, clock: MovedClock, trouble: str | None
+    api: Leases, a: Party, clock: SecondsClock, trouble: str | None
 ) -> None:
     a.lease.acquire()
     api.edit(lambda lease: lease["metadata"]["labels"].update(team="etl"))
@@ -540,20 +525,20 @@ def test_a_conflict_with_ourselves_or_with_somebodys_label_is_none(
     assert api.objects[NAME]["metadata"]["labels"]["team"] == "etl"
 
 
-def test_renewals_are_spread(api: Leases, clock: MovedClock) -> None:
+def test_renewals_are_spread(api: Leases, clock: SecondsClock) -> None:
     lease = ApplicationLease(api, "spark", APP, A, clock, lambda _: None, jitter=lambda: 0.5)
     lease.acquire()
     assert 37.9 < lease.tick() <= 38
 
 
 @pytest.mark.parametrize("terms", [{"margin_s": 0.0}, {"margin_s": 60.0}, {"renew_every_s": 55.0}, {"duration_s": 30}])
-def test_terms_that_cannot_hold_are_refused(api: Leases, clock: MovedClock, terms: dict[str, Any]) -> None:
+def test_terms_that_cannot_hold_are_refused(api: Leases, clock: SecondsClock, terms: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="renewed before its margin"):
         Party(api, clock, A, **terms)
 
 
 def test_a_thread_renews_it_until_it_is_released(api: Leases) -> None:
-    clock = MovedClock()
+    clock = SecondsClock(1_000.0, 1_700_000_000_000)
     enough = threading.Event()
 
     def pause(seconds: float) -> None:
@@ -602,7 +587,7 @@ def test_a_reservation_waits_for_a_server_that_comes_back(api: Leases, a: Party)
     assert api.mark >= 7
 
 
-def test_a_reservation_ends_in_time(api: Leases, a: Party, clock: MovedClock) -> None:
+def test_a_reservation_ends_in_time(api: Leases, a: Party, clock: SecondsClock) -> None:
     a.lease.acquire()
     api.troubles = ["away"] * 100
     began = clock.seconds
@@ -624,7 +609,7 @@ def test_without_a_lease_nothing_is_reserved(api: Leases, a: Party) -> None:
     assert api.calls == []
 
 
-def test_marks_that_were_set_back_are_no_lease_to_go_on_with(api: Leases, a: Party, clock: MovedClock) -> None:
+def test_marks_that_were_set_back_are_no_lease_to_go_on_with(api: Leases, a: Party, clock: SecondsClock) -> None:
     a.lease.acquire()
     a.lease.reserve(5)
     api.edit(lambda lease: lease["metadata"]["annotations"].update({"podtide.io/executor-ids": "3"}))
@@ -675,7 +660,7 @@ def test_with_the_application_gone_the_lease_is_deleted(api: Leases, a: Party, t
     assert api.objects == {}
 
 
-def test_a_release_that_fails_says_why_in_time(api: Leases, a: Party, clock: MovedClock) -> None:
+def test_a_release_that_fails_says_why_in_time(api: Leases, a: Party, clock: SecondsClock) -> None:
     a.lease.acquire()
     api.troubles = ["away"] * 100
     began = clock.seconds
@@ -715,7 +700,7 @@ def _names() -> Iterator[int]:
 @given(STEPS)
 @settings(max_examples=300)
 def test_never_two_in_charge_and_no_id_twice(steps: list[tuple[str, str, float, list[object]]]) -> None:
-    clock = MovedClock()
+    clock = SecondsClock(1_000.0, 1_700_000_000_000)
     api = Leases(clock)
     births = _names()
 

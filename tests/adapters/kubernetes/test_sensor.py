@@ -24,6 +24,7 @@ from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, WatchStimulus
 from podtide.domain.protocol.pods import PodManifest, PodRules
+from tests.support.clock import SecondsClock
 
 NOW = 1_800_000_000_000
 FAITHFUL = SensorSettings(faithful=True)
@@ -112,17 +113,6 @@ def error(code: int, message: str = "too old resource version") -> bytes:
 # ------------------------------------------------------------------------------------------------------ the play
 
 
-class FakeClock:
-    def __init__(self) -> None:
-        self.seconds = 1_000.0
-
-    def now(self) -> int:
-        return NOW + int((self.seconds - 1_000.0) * 1000)
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-
 class FakeStream:
     def __init__(self, play: Play, step: Watch | Refuse) -> None:
         self._play, self._step = play, step
@@ -151,7 +141,7 @@ class Play:
 
     def __init__(self, *script: Step, settings: SensorSettings = ACTING) -> None:
         self.script = list(script)
-        self.clock = FakeClock()
+        self.clock = SecondsClock(1_000.0, NOW - 1_000_000)
         self.heard: list[WatchStimulus] = []
         self.notices: list[Notice] = []
         self.waits: list[float] = []

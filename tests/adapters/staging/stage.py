@@ -26,23 +26,11 @@ from podtide.adapters.staging.staging_client import StagedBundle, StagingAddress
 from podtide.domain.api_server.server import begin
 from podtide.domain.api_server.state import ApiConfig
 from podtide.domain.staging.bundles import StagingConfig
+from tests.support.clock import MillisClock
 
 TOKEN = "t" * 32
 LABELS = (("podtide.io/stage", "one"),)
 CONFIG = StagingConfig(free_min=0)
-
-
-class HandClock:
-    """Time that the test moves."""
-
-    def __init__(self) -> None:
-        self.millis = 1_000_000
-
-    def now(self) -> int:
-        return self.millis
-
-    def monotonic(self) -> float:
-        return self.millis / 1000
 
 
 class SwitchedApi:
@@ -158,7 +146,7 @@ def stage(
         with lock:
             notices.append(notice)
 
-    clock = clock or HandClock()
+    clock = clock or MillisClock(1_000_000)
     folder = scratch / "store"
     with ExitStack() as end:
         made = staging(folder, api, TOKEN, config, bounds or HttpBounds(), certificate, clock, note)

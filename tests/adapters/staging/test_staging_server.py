@@ -143,7 +143,7 @@ def test_r2_a_wrong_secret_gets_no_byte_and_the_bundle_stays_unused(server: Stag
     with pytest.raises(FetchError, match="401"):
         server.fetch(bundle, made, tmp_path / "pod", SECRET=other.secret)
     assert list((tmp_path / "pod").iterdir()) == []
-    server.clock.millis += 1_800_000
+    server.clock.at += 1_800_000
     assert len(server.collect()["removed"]) == 2
 
 
@@ -167,9 +167,9 @@ def test_what_is_not_served(server: Stage) -> None:
 
 def test_r3_what_nobody_fetches_goes_when_its_time_is_over(server: Stage, tmp_path: Path) -> None:
     bundle, made = server.push(*written(tmp_path / "in", PAIR))
-    server.clock.millis += 1_799_999
+    server.clock.at += 1_799_999
     assert server.collect()["removed"] == []
-    server.clock.millis += 1
+    server.clock.at += 1
     assert [removal["id"] for removal in server.collect()["removed"]] == [bundle.id]
     assert until(lambda: not server.files())
     with pytest.raises(FetchError, match="404 no such bundle"):
@@ -182,7 +182,7 @@ def test_a_disk_that_keeps_a_bundle_is_told_of_and_asked_again(server: Stage, tm
     content = entry.read_bytes()
     entry.unlink()
     entry.mkdir()  # which no unlink removes
-    server.clock.millis += 1_800_000
+    server.clock.at += 1_800_000
     server.collect()
     until(lambda: any("cannot be removed" in notice.text for notice in server.notices))
     entry.rmdir()
@@ -199,7 +199,7 @@ def test_r4_a_bundle_goes_within_two_passes_after_its_pods(server: Stage, tmp_pa
     pod(server.api, "driver", "team")
     bundle, made = server.push(*written(tmp_path / "in", PAIR), namespace="team")
     server.fetch(bundle, made, tmp_path / "pod")
-    server.clock.millis += 10 * 1_800_000
+    server.clock.at += 10 * 1_800_000
     for _ in range(3):
         assert server.collect()["removed"] == []
     delete(server.api, f"{home}/team/pods/driver" if what == "pod" else f"{home}/team")
@@ -214,7 +214,7 @@ def test_r5_a_late_executor_is_served(server: Stage, tmp_path: Path) -> None:
     bundle, made = server.push(*written(tmp_path / "in", PAIR))
     server.fetch(bundle, made, tmp_path / "driver")
     for _ in range(10):
-        server.clock.millis += 30_000
+        server.clock.at += 30_000
         assert server.collect()["removed"] == []
     assert server.fetch(bundle, made, tmp_path / "executor") == PAIR
     delete(server.api, "/api/v1/namespaces/default/pods/r5")
@@ -353,7 +353,7 @@ def test_r10_another_server_goes_on_with_the_store(tmp_path: Path, api: Switched
     with stage(tmp_path, api) as server:
         assert server.found == 2
         assert server.fetch(bundle, made, tmp_path / "executor") == PAIR
-        server.clock.millis += 10**9
+        server.clock.at += 10**9
         assert server.collect()["doubted"] == 2  # both are known to be used: neither merely expired
         assert server.ask("GET", f"/v1/bundles/{bundle.id}", Authorization="Bearer x").status == 401
 

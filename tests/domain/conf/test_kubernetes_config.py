@@ -15,6 +15,7 @@ from podtide.domain.conf.spark_versions import parse_version
 from podtide.domain.protocol import cluster_config
 from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, SPARK_POLICIES
 from podtide.domain.protocol.pods import PodRules
+from tests.support.executor_pod_play import CLAIM, CLAIM_SETTINGS
 from tests.support.project import SHARED
 
 CONFORMANCE = SHARED / "conformance"
@@ -188,15 +189,6 @@ def test_lifecycle_and_sources() -> None:
     assert config.sources == cluster_config.SourcesConfig(poll=False, poll_interval_ms=5_000, shutdown_grace_ms=60_000)
     assert config.pods == PodRules(spark_container="main")
     assert config.allocation.delete_on_termination is config.backend.delete_on_termination is False
-
-
-CLAIM = K + "executor.volumes.persistentVolumeClaim.data."
-CLAIM_SETTINGS = {
-    CLAIM + "mount.path": "/data",
-    CLAIM + "options.claimName": "OnDemand",
-    CLAIM + "options.storageClass": "gp",
-    CLAIM + "options.sizeLimit": "10Gi",
-}
 
 
 @pytest.mark.parametrize("kind", ["statefulset", "deployment"])

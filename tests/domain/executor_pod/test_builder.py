@@ -23,19 +23,27 @@ from podtide.domain.executor_pod.driver import MODULE_OPTIONS, as_driver_has_it
 from podtide.domain.protocol.pod_commands import ClaimSpec, CreateSet
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.resource_profiles import ResourceProfile
-from tests.support.executor_pod_play import BASE, FACTS, K, answered, compared, container, made, refused, variables
+from tests.support.executor_pod_play import (
+    BASE,
+    CLAIM,
+    CLAIM_SETTINGS,
+    FACTS,
+    K,
+    answered,
+    compared,
+    container,
+    made,
+    refused,
+    variables,
+)
 
 FOLDER = Path(__file__).parent
 CASES = json.loads((FOLDER / "executor_pods.json").read_text())
 EXAMPLES = json.loads((FOLDER / "executor_pod_examples.json").read_text())
 RUNNING = FOLDER.parents[2] / "shared" / "kubernetes" / "example-executor-pod-running.json"
 FIRST = ProfileId(1)
-CLAIM = K + "executor.volumes.persistentVolumeClaim.data."
-VOLUME = {
-    CLAIM + "mount.path": "/data",
-    CLAIM + "options.claimName": "OnDemand",
+VOLUME = CLAIM_SETTINGS | {
     CLAIM + "options.storageClass": "gp3",
-    CLAIM + "options.sizeLimit": "10Gi",
     CLAIM + "label.team": "a",
     CLAIM + "annotation.note": "n",
 }

@@ -25,7 +25,8 @@ from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, Outcome, PodsRe
 from podtide.domain.protocol.pods import Pod, PodManifest, PodNumber, PodState
 from podtide.entrypoints.live.config import awake
 from podtide.entrypoints.live.loop import Inbox, LiveEnvironment
-from tests.entrypoints.live.test_loop import TARGETS, Calls, Clock, Pulse, create, environment, pod as executor_pod
+from tests.entrypoints.live.test_loop import TARGETS, Calls, Pulse, create, environment, pod as executor_pod
+from tests.support.clock import MillisClock
 
 ASLEEP = {
     "spark.dynamicAllocation.enabled": "true",
@@ -119,7 +120,7 @@ def test_nothing_is_gone_where_nobody_was_before() -> None:
 
 def test_a_decision_may_lead_to_something_to_see() -> None:
     told: list[Difference | Same] = []
-    live, inbox, calls = environment(Clock(), ShadowFilter(ShadowConfig(), told.append))
+    live, inbox, calls = environment(MillisClock(1_000), ShadowFilter(ShadowConfig(), told.append))
     inbox.hear(PodsReplaced(0, ()))
     inbox.hear(PodsUpdated(0, (executor_pod(1),)))
     _, heard = live.wait(NEVER)
@@ -132,7 +133,7 @@ def test_a_decision_may_lead_to_something_to_see() -> None:
 
 
 def test_the_shadow_looks_again_when_its_patience_ends() -> None:
-    clock, told = Clock(0), list[Difference | Same]()
+    clock, told = MillisClock(0), list[Difference | Same]()
     live, inbox, _ = environment(clock, ShadowFilter(ShadowConfig(patience_ms=500), told.append))
     inbox.hear(PodsReplaced(0, ()))
     inbox.hear(PodsUpdated(0, (executor_pod(1),)))
@@ -144,7 +145,7 @@ def test_the_shadow_looks_again_when_its_patience_ends() -> None:
 
 
 def test_targets_are_read_off_the_pods_before_the_pods_are_seen() -> None:
-    live, inbox, _ = environment(Clock(), FollowFilter())
+    live, inbox, _ = environment(MillisClock(1_000), FollowFilter())
     inbox.hear(PodsUpdated(0, (executor_pod(1), executor_pod(2))))
     _, heard = live.wait(NEVER)
     assert heard[0] == TargetsSet(1_000, ((ProfileId(0), 2),))
@@ -152,7 +153,7 @@ def test_targets_are_read_off_the_pods_before_the_pods_are_seen() -> None:
 
 
 def test_what_is_there_at_first_is_wanted_until_somebody_says_otherwise() -> None:
-    live, inbox, _ = environment(Clock(), AdoptFilter())
+    live, inbox, _ = environment(MillisClock(1_000), AdoptFilter())
     inbox.hear(PodsReplaced(0, (executor_pod(1), executor_pod(2))))
     inbox.hear(PodsReplaced(0, (executor_pod(1),)))
     _, heard = live.wait(NEVER)
@@ -160,7 +161,7 @@ def test_what_is_there_at_first_is_wanted_until_somebody_says_otherwise() -> Non
 
 
 def test_ids_that_are_on_the_cluster_are_not_given_out_again() -> None:
-    live, inbox, _ = environment(Clock(), MarkFilter(PodNumber(40)))
+    live, inbox, _ = environment(MillisClock(1_000), MarkFilter(PodNumber(40)))
     inbox.hear(PodsReplaced(0, (executor_pod(7),)))
     inbox.hear(PodsUpdated(0, (executor_pod(41),)))
     inbox.hear(PodsUpdated(0, (executor_pod(41, "Running"),)))
@@ -174,14 +175,14 @@ def test_ids_that_are_on_the_cluster_are_not_given_out_again() -> None:
 
 
 def test_the_mark_of_an_earlier_run_comes_before_anything_else() -> None:
-    live, inbox, _ = environment(Clock(), MarkFilter(PodNumber(40)))
+    live, inbox, _ = environment(MillisClock(1_000), MarkFilter(PodNumber(40)))
     inbox.hear(TARGETS)
     assert [type(one) for one in live.wait(NEVER)[1]] == [Reconciled, TargetsSet]
 
 
 def test_a_pod_that_runs_is_registered_and_a_lower_target_kills() -> None:
     stimulus_filter = HeadlessFilter(HeadlessConfig())
-    live, inbox, _ = environment(Clock(), stimulus_filter)
+    live, inbox, _ = environment(MillisClock(1_000), stimulus_filter)
     inbox.hear(TargetsSet(0, ((ProfileId(0), 2),)))
     inbox.hear(PodsUpdated(0, (executor_pod(1, "Running"), executor_pod(2, "Running"))))
     _, heard = live.wait(NEVER)
@@ -241,7 +242,7 @@ def test_a_driver_that_makes_executors_itself_is_named_key_by_key(conf: dict[str
 
 
 def test_no_timer_runs_by_a_picture_of_the_driver_that_is_too_old() -> None:
-    clock, inbox, silent = Clock(5_000), Inbox(), [True]
+    clock, inbox, silent = MillisClock(5_000), Inbox(), [True]
     live = LiveEnvironment(inbox, clock, Calls(), Pulse(), (), NEVER, lambda: silent[0])
     inbox.hear(TargetsSet(0, ((ProfileId(0), 3),)))
     _, heard = live.wait(4_000)
@@ -252,7 +253,7 @@ def test_no_timer_runs_by_a_picture_of_the_driver_that_is_too_old() -> None:
 
 
 def test_the_end_is_not_kept_by_a_silent_driver() -> None:
-    live = LiveEnvironment(Inbox(), Clock(), Calls(), Pulse(), (), NEVER, lambda: True)
+    live = LiveEnvironment(Inbox(), MillisClock(1_000), Calls(), Pulse(), (), NEVER, lambda: True)
     live.stop()
     assert live.wait(NEVER) == (NEVER, ())
     live.go_on()

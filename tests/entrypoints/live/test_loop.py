@@ -19,22 +19,10 @@ from podtide.domain.protocol.pods import ContainerState, PodContainer, PodManife
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.entrypoints.live.command_sinks import ActingSink, ShadowSink
 from podtide.entrypoints.live.loop import Inbox, LiveEnvironment
+from tests.support.clock import MillisClock
 
 WHY = Why(Cause.BELOW_TARGET)
 TARGETS = es.TargetsSet(0, ((ProfileId(0), 3),))
-
-
-class Clock:
-    """A clock that stands still until it is told."""
-
-    def __init__(self, now: Millis = 1_000) -> None:
-        self.at = now
-
-    def now(self) -> Millis:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at / 1000
 
 
 class Pulse:
@@ -71,13 +59,13 @@ def create(number: int) -> pc.CreatePod:
     return pc.CreatePod(0, number, PodNumber(number), ProfileId(0), WHY)
 
 
-def environment(clock: Clock, *filters: Any, ends_at: Millis = NEVER) -> tuple[LiveEnvironment, Inbox, Calls]:
+def environment(clock: MillisClock, *filters: Any, ends_at: Millis = NEVER) -> tuple[LiveEnvironment, Inbox, Calls]:
     inbox, calls = Inbox(), Calls()
     return LiveEnvironment(inbox, clock, calls, Pulse(), filters, ends_at), inbox, calls
 
 
 def test_what_was_heard_comes_out_in_order_and_at_the_moment_it_is_taken() -> None:
-    live, inbox, _ = environment(Clock(5_000))
+    live, inbox, _ = environment(MillisClock(5_000))
     inbox.hear(TARGETS)
     inbox.hear(ps.PodsUpdated(0, (pod(1),)))
     now, heard = live.wait(NEVER)
@@ -87,7 +75,7 @@ def test_what_was_heard_comes_out_in_order_and_at_the_moment_it_is_taken() -> No
 
 
 def test_a_timer_that_is_due_runs_though_the_cluster_never_falls_silent() -> None:
-    live, inbox, _ = environment(Clock(5_000))
+    live, inbox, _ = environment(MillisClock(5_000))
     inbox.hear(TARGETS)
     _, heard = live.wait(4_000)
     assert [type(one) for one in heard] == [es.TargetsSet, es.Wake]
@@ -95,7 +83,7 @@ def test_a_timer_that_is_due_runs_though_the_cluster_never_falls_silent() -> Non
 
 @pytest.mark.parametrize("when", ["before", "while waiting"])
 def test_the_end_is_at_the_next_turn(when: str) -> None:
-    live, inbox, _ = environment(Clock())
+    live, inbox, _ = environment(MillisClock(1_000))
     if when == "before":
         live.stop()
     else:
@@ -105,7 +93,7 @@ def test_the_end_is_at_the_next_turn(when: str) -> None:
 
 
 def test_a_run_of_a_given_length() -> None:
-    clock = Clock(1_000)
+    clock = MillisClock(1_000)
     live, inbox, _ = environment(clock, ends_at=2_000)
     inbox.hear(TARGETS)
     assert live.wait(NEVER)[0] == 1_000
@@ -114,7 +102,7 @@ def test_a_run_of_a_given_length() -> None:
 
 
 def test_the_application_ended_and_goes_on_to_clean_up() -> None:
-    live, inbox, calls = environment(Clock())
+    live, inbox, calls = environment(MillisClock(1_000))
     live.apply(ec.StopApplication(0, 11, WHY), 0)
     assert live.ended is not None
     assert calls.commands == []
@@ -127,7 +115,7 @@ def test_the_application_ended_and_goes_on_to_clean_up() -> None:
 class Ids:
     """A mark of executor ids that is written in blocks of ten, once the server is there."""
 
-    def __init__(self, clock: Clock, *, there_at: Millis = 0) -> None:
+    def __init__(self, clock: MillisClock, *, there_at: Millis = 0) -> None:
         self.clock = clock
         self.there_at = there_at
         self.reserved = 0
@@ -146,7 +134,7 @@ class Acting:
     """Acting hands and what they do."""
 
     def __init__(self, *, there_at: Millis = 0) -> None:
-        self.clock = Clock(0)
+        self.clock = MillisClock(0)
         self.ids = Ids(self.clock, there_at=there_at)
         self.calls = Calls()
         self.heard: list[Any] = []
