@@ -8,6 +8,7 @@ from typing import Final
 
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.recorded.application import Application, Leave, RecordedExecutor, RecordedJob, RecordedStage
+from podtide.domain.whatif.search.pareto import ParetoPoint
 from podtide.domain.whatif.search.recommendation import Figures
 from podtide.domain.whatif.search.search import Dialogue, Found, Trial
 
@@ -69,3 +70,8 @@ def limited(trial: Trial, figures: Figures) -> Figures:
     if trial.limit_ms is not None and figures.runtime_ms > trial.limit_ms:
         return Figures(trial.limit_ms, figures.price / 2, finished=False)
     return figures
+
+
+def dominates(one: ParetoPoint, other: ParetoPoint) -> bool:
+    """Whether ``one`` is no worse in both and better in one."""
+    return one.time <= other.time and one.price <= other.price and one != other

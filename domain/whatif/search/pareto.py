@@ -21,11 +21,6 @@ class ParetoPoint(NamedTuple):
     price: float
 
 
-def dominates(one: ParetoPoint, other: ParetoPoint) -> bool:
-    """Whether ``one`` is no worse in both and better in one."""
-    return one.time <= other.time and one.price <= other.price and one != other
-
-
 def frontier(points: Sequence[ParetoPoint]) -> tuple[int, ...]:
     """The places of the points that nobody dominates, by rising time (and so by falling price); of equal ones the first."""
     found: list[int] = []

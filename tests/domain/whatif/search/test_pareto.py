@@ -7,7 +7,8 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from podtide.domain.whatif.search.pareto import ParetoPoint, dominates, frontier, fronts, spread
+from podtide.domain.whatif.search.pareto import ParetoPoint, frontier, fronts, spread
+from tests.support.search_play import dominates
 
 POINTS = st.lists(st.builds(ParetoPoint, st.integers(0, 9).map(float), st.integers(0, 9).map(float)), max_size=40)
 

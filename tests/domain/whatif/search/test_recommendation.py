@@ -7,7 +7,6 @@ import random
 import pytest
 from hypothesis import given, strategies as st
 
-from podtide.domain.whatif.search.pareto import dominates
 from podtide.domain.whatif.search.recommendation import (
     FASTER,
     NEARLY,
@@ -22,6 +21,7 @@ from podtide.domain.whatif.search.recommendation import (
     worth_trying,
 )
 from podtide.domain.whatif.search.space import AS_RAN, Candidate
+from tests.support.search_play import dominates
 
 BASE = Row(AS_RAN, {(0, 0): Figures(100_000, 10.0)})
 

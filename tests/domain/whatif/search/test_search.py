@@ -10,11 +10,11 @@ from hypothesis import given, settings, strategies as st
 from podtide.domain.conf.scaling_config import ENABLED, MAX, MIN, RATIO
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.whatif.search.defaults import IDLE
-from podtide.domain.whatif.search.pareto import ParetoPoint, dominates, frontier
+from podtide.domain.whatif.search.pareto import ParetoPoint, frontier
 from podtide.domain.whatif.search.recommendation import Figures, Reason, TuneDemand
 from podtide.domain.whatif.search.search import FINALISTS, Floor, Found, Terms, Trial, search
 from podtide.domain.whatif.search.space import AS_RAN, Axis, Candidate, Space, candidate, places, spread_out
-from tests.support.search_play import Model, converse
+from tests.support.search_play import Model, converse, dominates
 
 CONF = from_mapping({ENABLED: "true", MAX: "8", IDLE: "60s"}, "test")
 WORK = 640_000
