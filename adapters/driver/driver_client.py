@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urljoin, urlsplit
 
 from podtide.adapters.clock import Clock
+from podtide.adapters.text.safe import innermost
 
 BODY_MAX: Final = 128 * 1024**2
 """Bytes of the longest answer, unpacked: the environment is large, ten thousand executors are 15 MB."""
@@ -207,11 +208,6 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 def _cause(problem: BaseException) -> str:
     """The innermost reason, in one line."""
-    inner: BaseException = problem
-    for _ in range(8):
-        below = getattr(inner, "reason", None) or inner.__cause__ or (inner.args[-1] if inner.args else None)
-        if not isinstance(below, BaseException):
-            break
-        inner = below
+    inner = innermost(problem)
     text = str(inner).replace("\n", " ").strip()
     return text.rpartition(": ")[2][:200] or type(inner).__name__

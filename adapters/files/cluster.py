@@ -209,9 +209,14 @@ def write(description: Description, notes: MappingOf[str, str] | None = None, he
 
 def write_fitted(fitted: Fitted[Description], heading: str = "") -> str:
     """The file of a fitted cluster: behind each number how many observations it rests on, at the top what was not seen."""
+    notes, heading = fitted_words(fitted, heading)
+    return write(fitted.description, notes, heading)
+
+
+def fitted_words(fitted: Fitted[Any], heading: str) -> tuple[dict[str, str], str]:
+    """The notes behind the numbers of a fitted cluster, and what stands at the top of its file."""
     unseen = [e.key + (f" ({e.note})" if e.note else "") for e in fitted.evidence if not e.observations]
     lines = [*heading.splitlines()]
     if unseen:
         lines += ["Not seen, and left at the default:", *(f"  {key}" for key in unseen)]
-    notes = {e.key: e.text for e in fitted.evidence if e.observations}
-    return write(fitted.description, notes, "\n".join(lines))
+    return {e.key: e.text for e in fitted.evidence if e.observations}, "\n".join(lines)

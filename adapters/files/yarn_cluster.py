@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from podtide.adapters.files import cluster as kubernetes_file
-from podtide.adapters.files.cluster import CHANCE, KUBERNETES, text_of
+from podtide.adapters.files.cluster import CHANCE, KUBERNETES, fitted_words, text_of
 from podtide.adapters.files.schema import FileError, FileKey, ListOf, PairsOf, RecordCodec, record, understood
 from podtide.adapters.files.values import DURATION, INTEGER, NAME, NUMBER, FileReader, UnreadableValue
 from podtide.adapters.files.yaml_reader import Mapping, Node, Scalar, YamlError, parse
 from podtide.adapters.files.yaml_writer import Written, document
+from podtide.domain.fakes.fitting import Fitted
 from podtide.domain.fakes.kubernetes.description import Description
 from podtide.domain.fakes.yarn import description as described
 from podtide.domain.fakes.yarn.checks import problems
@@ -206,3 +207,9 @@ def write(description: YarnDescription, heading: str = "", notes: MappingOf[str,
         "master": MASTER.differing(description.master, YARN.master),
     }
     return document(sections, _BLOCKS, notes, heading)
+
+
+def write_fitted(fitted: Fitted[YarnDescription], heading: str = "") -> str:
+    """The file of a fitted cluster, as ``files.cluster`` writes it for Kubernetes."""
+    notes, heading = fitted_words(fitted, heading)
+    return write(fitted.description, heading, notes)

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from urllib.parse import urlencode
 
 from podtide.adapters.clock import Clock, SystemClock
+from podtide.adapters.text.safe import innermost
 from podtide.domain.base.units import Millis
 
 CONNECT_TIMEOUT_S: Final = 5.0
@@ -399,12 +400,7 @@ def _retry_after(headers: Mapping[str, str]) -> Millis | None:
 
 
 def _cause(problem: BaseException) -> str:
-    """The innermost reason, in one line: urllib3 wraps and repeats."""
-    inner: BaseException = problem
-    for _ in range(8):
-        below = getattr(inner, "reason", None) or inner.__cause__ or (inner.args[-1] if inner.args else None)
-        if not isinstance(below, BaseException):
-            break
-        inner = below
+    """The innermost reason, in one line."""
+    inner = innermost(problem)
     text = str(inner).replace("\n", " ").strip() or type(inner).__name__
     return text[:300]

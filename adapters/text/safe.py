@@ -34,6 +34,16 @@ def display(path: str) -> str:
     return escaped(path)
 
 
+def innermost(problem: BaseException) -> BaseException:
+    """The reason below all others: HTTP libraries wrap and repeat."""
+    for _ in range(8):
+        below = getattr(problem, "reason", None) or problem.__cause__ or (problem.args[-1] if problem.args else None)
+        if not isinstance(below, BaseException):
+            break
+        problem = below
+    return problem
+
+
 def cause(problem: BaseException) -> str:
     """Another library's exception in a few words: its first line, or its class where it has no text."""
     if isinstance(problem, OSError) and problem.strerror:

@@ -58,9 +58,12 @@ class FakeTables(Tables, Generic[K, S]):
         for table in vars(self).values():
             if isinstance(table, Table):
                 table.reorder(sorted(table.items()))
+        self._heap_anew()
+        self.stimuli: list[S] = []
+
+    def _heap_anew(self) -> None:
         self.heap = [(due.at, serial) for serial, due in self.agenda.items()]
         heapq.heapify(self.heap)
-        self.stimuli: list[S] = []
 
     def count(self, name: str, by: int = 1) -> None:
         """Add to what the summary tells."""
@@ -83,8 +86,7 @@ class FakeTables(Tables, Generic[K, S]):
         heap = self.heap
         heapq.heappush(heap, (at, serial))
         if len(heap) > 2 * len(self.agenda) + 1_000:  # what was cancelled is dropped at last
-            self.heap = [(due.at, serial) for serial, due in self.agenda.items()]
-            heapq.heapify(self.heap)
+            self._heap_anew()
         return serial
 
     def later_at_rate(

@@ -14,15 +14,13 @@ from typing import Any, Final, get_args
 import click
 
 from podtide.adapters.eventlog.bytes.errors import LogError
+from podtide.adapters.files import yarn_cluster
 from podtide.adapters.files.cluster import write_fitted
-from podtide.adapters.files.yarn_cluster import write as write_yarn
 from podtide.adapters.recording.reader import Recording
 from podtide.adapters.recording.records.decision_file import STDOUT, put_file
 from podtide.adapters.text.safe import display
-from podtide.domain.fakes.fitting import Fitted
 from podtide.domain.fakes.kubernetes import fit as fitting
 from podtide.domain.fakes.yarn import fit as yarn_fitting
-from podtide.domain.fakes.yarn.description import YarnDescription
 from podtide.domain.protocol.pod_commands import PodCommand
 from podtide.domain.protocol.pod_stimuli import PodStimulus
 from podtide.entrypoints.common.output import (
@@ -56,7 +54,7 @@ def fit(recording: str, out: str, overwrite: bool) -> int:
         if on_yarn(opened.header.spark_conf()):
             header = opened.header
             yarn = yarn_fitting.fit(_observed(opened, _OBSERVED_ON_YARN), header.racks, header.started_at)
-            text_under = partial(_written, yarn)
+            text_under = partial(yarn_cluster.write_fitted, yarn)
         else:
             text_under = partial(write_fitted, fitting.fit(_observed(opened, _OBSERVED)))
         name, cut = opened.name, opened.cut
@@ -74,13 +72,3 @@ def _observed(recording: Recording, kinds: tuple[type[Any], ...]) -> Iterator[An
         for item in (*step.stimuli, *step.commands):
             if isinstance(item, kinds):
                 yield item
-
-
-def _written(fitted: Fitted[YarnDescription], heading: str) -> str:
-    """The file of a fitted cluster: behind each number how many observations it rests on, at the top what was not seen."""
-    unseen = [e.key + (f" ({e.note})" if e.note else "") for e in fitted.evidence if not e.observations]
-    lines = [*heading.splitlines()]
-    if unseen:
-        lines += ["Not seen, and left at the default:", *(f"  {key}" for key in unseen)]
-    notes = {e.key: e.text for e in fitted.evidence if e.observations}
-    return write_yarn(fitted.description, "\n".join(lines), notes)

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -103,6 +103,23 @@ class Deletable(Protocol):
 L = TypeVar("L", bound=Deletable)
 
 
+class _Look(Generic[L]):
+    """What lists show of the objects that are ``wanted``: how many are there and end already, and some names."""
+
+    def __init__(self, wanted: Callable[[L], bool]) -> None:
+        self._wanted = wanted
+        self.there = self.terminating = 0
+        self.names: list[str] = []
+
+    def take(self, listed: Sequence[L]) -> list[L]:
+        """Count a page; returns what of it is wanted."""
+        page = [one for one in listed if self._wanted(one)]
+        self.there += len(page)
+        self.terminating += sum(one.metadata.deletion is not None for one in page)
+        self.names.extend(one.metadata.name for one in page[: NAMES_MAX - len(self.names)])
+        return page
+
+
 class Cleaner:
     """Deletes objects of a namespace, ``workers`` at a time."""
 
@@ -183,18 +200,14 @@ class Cleaner:
         deleted = 0
         while True:
             late = self._caller.clock.monotonic() >= deadline
-            before, there, terminating = deleted, 0, 0
-            names: list[str] = []
+            before, look = deleted, _Look(wanted)
             refused: RefusedCall | None = None
             until = deadline + LAST_LOOK_S
             for listed in self._caller.pages(resource, self._namespace, selectors, kind, until, limit=self._page):
                 if isinstance(listed, RefusedCall):
                     refused = listed
                     break
-                page = [one for one in listed if wanted(one)]
-                there += len(page)
-                terminating += sum(one.metadata.deletion is not None for one in page)
-                names.extend(one.metadata.name for one in page[: NAMES_MAX - len(names)])
+                page = look.take(listed)
                 if late or (refused is not None and refused.sort in ENDING):
                     continue
                 done = self._page_deleted(resource, page, deadline, propagation=propagation)
@@ -202,14 +215,15 @@ class Cleaner:
                 refused = refused or done.refused
                 if progress is not None and done.deleted:
                     progress(deleted)
-            first = there if first is None else first
+            first = look.there if first is None else first
             found = max(first, deleted)
-            if refused is None and (there == 0 or (there == terminating and not gone)):
-                return Swept(found, deleted, 0, terminating, tuple(names))
+            if refused is None and (look.there == 0 or (look.there == look.terminating and not gone)):
+                return Swept(found, deleted, 0, look.terminating, tuple(look.names))
             # What may pass by itself is tried again until the deadline; another refusal ends it once nothing moves.
             hopeless = refused is not None and refused.sort not in PASSING and deleted == before
             if late or hopeless or (deleted == before and self._caller.wait(LOOK_AGAIN_S)):
-                return Swept(found, deleted, there - (deleted - before), terminating, tuple(names), refused)
+                left = look.there - (deleted - before)
+                return Swept(found, deleted, left, look.terminating, tuple(look.names), refused)
 
     def count(
         self,
@@ -221,16 +235,13 @@ class Cleaner:
         wanted: Callable[[L], bool] = lambda _: True,
     ) -> Swept:
         """What a sweep would find."""
-        there, terminating = 0, 0
-        names: list[str] = []
+        look, refused = _Look(wanted), None
         for listed in self._caller.pages(resource, self._namespace, selectors, kind, deadline, limit=self._page):
             if isinstance(listed, RefusedCall):
-                return Swept(there, 0, there, terminating, tuple(names), listed)
-            page = [one for one in listed if wanted(one)]
-            there += len(page)
-            terminating += sum(one.metadata.deletion is not None for one in page)
-            names.extend(one.metadata.name for one in page[: NAMES_MAX - len(names)])
-        return Swept(there, 0, there, terminating, tuple(names))
+                refused = listed
+                break
+            look.take(listed)
+        return Swept(look.there, 0, look.there, look.terminating, tuple(look.names), refused)
 
     def _page_deleted(
         self,
