@@ -231,10 +231,7 @@ class _Run:
 
     def adopt(self, commands: Sequence[ScalingCommand], reports: Sequence[Report]) -> None:
         """Carry on with what dynamic allocation decided."""
-        self.reports.extend(reports)
-        for command in commands:
-            self.commands.append(command)
-            self.queue.append(_ToSide(_backend_request(command)))
+        self._decided(commands, reports)
         self._settle()
 
     def _tick(self) -> None:
@@ -270,8 +267,11 @@ class _Run:
             return
         decided = dynamic_allocation.step(self.allocation, events, self.config.scaling, self.now)
         self.allocation = decided.state
-        self.reports.extend(decided.reports)
-        for command in decided.commands:
+        self._decided(decided.commands, decided.reports)
+
+    def _decided(self, commands: Sequence[ScalingCommand], reports: Sequence[Report]) -> None:
+        self.reports.extend(reports)
+        for command in commands:
             self.commands.append(command)
             self.queue.append(_ToSide(_backend_request(command)))
 

@@ -173,9 +173,7 @@ class RecordingWriter:
                 "end": {"steps": self.steps, "reason": reason},
             }
             self._put([encoded(end)])
-            self.flush()
-            if self._deflate is not None:
-                self._send(self._deflate.finish())
+            self._finish()
             self._sync()
         finally:
             self._release()
@@ -186,11 +184,14 @@ class RecordingWriter:
             return
         try:
             if self._problem is None:
-                self.flush()
-                if self._deflate is not None:
-                    self._send(self._deflate.finish())
+                self._finish()
         finally:
             self._release()
+
+    def _finish(self) -> None:
+        self.flush()
+        if self._deflate is not None:
+            self._send(self._deflate.finish())
 
     def __enter__(self) -> Self:
         return self

@@ -7,7 +7,6 @@ error, and only where that is a terminal.
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,9 +16,7 @@ import click
 from msgspec import to_builtins
 
 from podtide.adapters.eventlog.bytes.errors import LogError
-from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.recording.records.decision_file import put_file
-from podtide.adapters.text.progress import ByteProgress
 from podtide.adapters.text.safe import display
 from podtide.domain.comparison.account import RunAccount
 from podtide.domain.comparison.baseline import RUNS_MAX
@@ -40,6 +37,7 @@ from podtide.entrypoints.common.output import (
 from podtide.entrypoints.compare.accounts import read_account
 from podtide.entrypoints.compare.answer import AccountOf, comparison_document
 from podtide.entrypoints.whatif import options as common_options
+from podtide.entrypoints.whatif.recorded_log import opened
 
 LOGS_MIN: Final = 2
 LOGS_MAX: Final = RUNS_MAX + 1
@@ -139,9 +137,9 @@ def _gates(texts: Sequence[str], prices: Prices | None) -> list[Gate]:
 
 def _account(log: str) -> RunAccount:
     """The account of a log. Raises UnreadableInput."""
-    with contextlib.ExitStack() as resources:
-        resources.enter_context(refused_as(UnreadableInput, LogError))
-        resources.enter_context(refused_as(UnreadableInput, NothingToReplay, SettingsError, prefix=f"{display(log)}: "))
-        source = resources.enter_context(contextlib.closing(open_log(log)))
-        progress = resources.enter_context(ByteProgress(sys.stderr, source.size))
-        return read_account(source, progress=lambda: progress.show(source.bytes_read)).account
+    with (
+        refused_as(UnreadableInput, LogError),
+        refused_as(UnreadableInput, NothingToReplay, SettingsError, prefix=f"{display(log)}: "),
+        opened(log) as (source, progress),
+    ):
+        return read_account(source, progress=progress).account

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -171,21 +171,21 @@ class Loaded(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+@contextlib.contextmanager
+def opened(log: str) -> Iterator[tuple[LogSource, Callable[[], None]]]:
+    """An event log for the time of the block, and what shows on standard error how far it was read. Raises LogError."""
+    with contextlib.closing(open_log(log)) as source, ByteProgress(sys.stderr, source.size) as progress:
+        yield source, lambda: progress.show(source.bytes_read)
+
+
 def load(log: str, overrides: Sequence[SparkConf] = (), spark_version: str | None = None) -> Loaded:
     """Read the event log ``log`` (a file, a folder, a URL, "-" for standard input).
 
     ``overrides``, ``spark_version``: what the user knows better than the log. Raises LogError for what cannot be read,
     SettingsError for unusable overrides, NothingToRun where no task ended well.
     """
-    with contextlib.ExitStack() as resources:
-        source = resources.enter_context(contextlib.closing(open_log(log)))
-        progress = resources.enter_context(ByteProgress(sys.stderr, source.size))
-        read = read_application(
-            source,
-            overrides=overrides,
-            spark_version=spark_version,
-            progress=lambda: progress.show(source.bytes_read),
-        )
+    with opened(log) as (source, progress):
+        read = read_application(source, overrides=overrides, spark_version=spark_version, progress=progress)
     return Loaded(read.application, tuple(note for note in read.notes if note not in read.settled.notes))
 
 
