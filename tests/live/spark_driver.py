@@ -15,6 +15,7 @@ import os
 import queue
 import socket
 import subprocess
+import sys
 import threading
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -80,6 +81,17 @@ def spark_python(release: str = RELEASES[0]) -> str:
     if not older.exists():
         pytest.skip(f"no Python with pyspark {release}, which make live makes: nothing was tried with Spark {release}")
     return str(older)
+
+
+def cluster_run(folder: Path, python: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """``podtide cluster`` with a program, which ended well. ``folder``: for temporary files; ``python``: has pyspark."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    environment |= {"PYTHONPATH": f"{PROJECT}/.typing", "TMPDIR": str(folder)}
+    environment["PATH"] = f"{Path(python).parent}:{environment['PATH']}"
+    command = [sys.executable, "-m", "podtide", "cluster", *words]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert ran.returncode == 0, ran.stderr[-5000:]
+    return ran
 
 
 class SparkFailed(Exception):

@@ -7,16 +7,12 @@ PODTIDE_SPARK_PYTHON, and for older releases the Pythons that ``make live`` make
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.live.spark_driver import RELEASES, spark_python
-from tests.support.project import PROJECT
+from tests.live.spark_driver import RELEASES, cluster_run, spark_python
 
 JOB = Path(__file__).with_name("cluster_job.py")
 DRIVEN = """
@@ -66,13 +62,7 @@ SUMMARY = re.compile(r"podtide cluster: (\d+) pods \((.*); 2 at once\), (\d+) AP
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_program_with_dynamic_allocation(tmp_path: Path, release: str) -> None:
     python = spark_python(release)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
-    environment |= {"PYTHONPATH": f"{PROJECT}/.typing", "TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-m", "podtide", "cluster", "--", "env", "-u", "PYTHONPATH", python, str(JOB)]
-    environment["PATH"] = f"{Path(python).parent}:{environment['PATH']}"
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
-    assert ran.returncode == 0, ran.stderr[-3000:]
-
+    ran = cluster_run(tmp_path, python, "--", "env", "-u", "PYTHONPATH", python, str(JOB))
     told = json.loads(ran.stdout.splitlines()[-1])
     assert told["version"].startswith(release)
     assert told["master"].startswith("k8s://https://127.0.0.1:")
@@ -91,13 +81,8 @@ def test_a_program_with_dynamic_allocation(tmp_path: Path, release: str) -> None
 def test_s1_s2_shuffle_files_outlive_their_executors(tmp_path: Path, options: list[str], mapped: int) -> None:
     """With the service no map task runs again when all executors have gone; without it all of them do."""
     python = spark_python()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
-    environment |= {"PYTHONPATH": f"{PROJECT}/.typing", "TMPDIR": str(tmp_path)}
-    environment["PATH"] = f"{Path(python).parent}:{environment['PATH']}"
     program = ["env", "-u", "PYTHONPATH", python, str(SHUFFLE)]
-    command = [sys.executable, "-m", "podtide", "cluster", *options, "--", *program]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
-    assert ran.returncode == 0, ran.stderr[-3000:]
+    ran = cluster_run(tmp_path, python, *options, "--", *program)
     assert json.loads(ran.stdout.splitlines()[-1]) == {"idle": 0, "jobs": [SUMS, SUMS], "mapped": mapped}
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("podtide-")]
     assert [line for line in _processes() if str(tmp_path) in line] == []
@@ -109,13 +94,8 @@ def test_s11_shuffle_files_go_with_their_application(tmp_path: Path) -> None:
     answer, job, look = tmp_path / "answer", tmp_path / "job.py", tmp_path / "look.py"
     job.write_text(SHUFFLED)
     look.write_text(LOOKED)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
-    environment |= {"PYTHONPATH": f"{PROJECT}/.typing", "TMPDIR": str(tmp_path)}
-    environment["PATH"] = f"{Path(python).parent}:{environment['PATH']}"
     program = ["env", "-u", "PYTHONPATH", python, str(look), str(job), str(answer)]
-    command = [sys.executable, "-m", "podtide", "cluster", "--shuffle-service", "--", *program]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
-    assert ran.returncode == 0, ran.stderr[-3000:]
+    ran = cluster_run(tmp_path, python, "--shuffle-service", "--", *program)
     told = json.loads(answer.read_text())
     assert told["sums"] == SUMS
     assert [name for name in told["folders"] if name != ".service"] == [told["app"]]
@@ -129,9 +109,6 @@ def test_a_program_in_cluster_mode(tmp_path: Path) -> None:
     answer = tmp_path / "answer"
     job = tmp_path / "job.py"
     job.write_text(DRIVEN)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
-    environment |= {"PYTHONPATH": f"{PROJECT}/.typing", "TMPDIR": str(tmp_path)}
-    environment["PATH"] = f"{Path(python).parent}:{environment['PATH']}"
     settings = ["spark.executor.instances=1", "spark.executor.memory=512m", "spark.driver.memory=512m"]
     conf = [word for setting in settings for word in ("--conf", setting)]
     submit = [
@@ -142,9 +119,7 @@ def test_a_program_in_cluster_mode(tmp_path: Path) -> None:
         f"local://{job}",
         str(answer),
     ]
-    command = [sys.executable, "-m", "podtide", "cluster", "--", "env", "-u", "PYTHONPATH", *submit]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
-    assert ran.returncode == 0, ran.stderr[-3000:]
+    ran = cluster_run(tmp_path, python, "--", "env", "-u", "PYTHONPATH", *submit)
     assert answer.read_text() == "5050", ran.stderr[-3000:]
     # The executor is deleted while it runs, or has ended by itself when its driver closed the connection.
     fates = ("1 deleted, 1 succeeded", "2 succeeded")

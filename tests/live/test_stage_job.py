@@ -6,7 +6,6 @@ Each pod fetches them by its init container, over TLS. Needs PODTIDE_SPARK_PYTHO
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -15,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.spark_driver import spark_python
-from tests.support.project import PROJECT
+from tests.live.spark_driver import cluster_run, spark_python
 
 TWICE = """
 public class Twice implements org.apache.spark.sql.api.java.UDF1<Long, Long> {
@@ -56,13 +54,8 @@ def test_r1_an_application_whose_only_copy_is_on_the_staging_server(tmp_path: Pa
     (folder / "in" / "only_here.py").write_text(ONLY_HERE)
     _jar(python, tmp_path / "classes", folder / "in" / "twice.jar")
 
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
-    environment |= {"PYTHONPATH": f"{PROJECT}/.typing", "TMPDIR": str(tmp_path)}
-    environment["PATH"] = f"{Path(python).parent}:{environment['PATH']}"
     submit = [sys.executable, str(Path(__file__).with_name("stage_submit.py")), str(folder), str(answer)]
-    command = [sys.executable, "-m", "podtide", "cluster", "--", "env", *submit]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
-    assert ran.returncode == 0, ran.stderr[-5000:]
+    ran = cluster_run(tmp_path, python, "--", "env", *submit)
 
     told = json.loads(answer.read_text())
     assert (told["python"], told["java"]) == (3 * 4950, 2 * 4950)
