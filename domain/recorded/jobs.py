@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Final
 
-from podtide.domain.base.randomness import Stream, split, unit
+from podtide.domain.base.randomness import split, stream, unit
 from podtide.domain.base.units import Millis
 from podtide.domain.recorded.application import RecordedJob
 from podtide.domain.recorded.job_dependencies import JobTraits
@@ -78,13 +78,20 @@ def complete(
     return dict(sorted(jobs.items(), key=lambda item: (item[1].submitted, item[0]))), len(jobs) - len(logged_jobs)
 
 
-def drawn_priorities(jobs: Iterable[RecordedJob], luck: Stream) -> dict[int, int]:
-    """The priority of every job that could have come in another order: the ids of those that came together, shuffled."""
+def drawn_priorities(jobs: Iterable[RecordedJob], seed: int) -> dict[int, int]:
+    """The priority of every job that comes in another order with a seed: the ids of those that came together, shuffled.
+
+    Every second seed leaves a group as it came, so that among few seeds each order of two jobs has its share.
+    """
     priorities: dict[int, int] = {}
-    for together in _together(jobs):
-        ids = [job.job for job in together]
-        shuffled = sorted(ids, key=lambda job: unit(split(luck, job))[0])
-        priorities.update(zip(ids, shuffled, strict=True))
+    luck = stream(seed)
+    for place, together in enumerate(_together(jobs)):
+        if (seed + place) % 2:
+            ids = [job.job for job in together]
+            shuffled = sorted(ids, key=lambda job: unit(split(luck, job))[0])
+            if shuffled == ids:
+                shuffled.reverse()
+            priorities.update(zip(ids, shuffled, strict=True))
     return priorities
 
 

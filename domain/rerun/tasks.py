@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from heapq import heappop, heappush, heapreplace
 
-from podtide.domain.base.randomness import stream
 from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.protocol import stimuli
 from podtide.domain.protocol.config import TICK_INTERVAL_MS
@@ -64,7 +63,7 @@ class Tasks(RerunTaskScheduler):
             think=think,
             profiles_served=profiles_served,
             by_cores=behaviour.by_cores,
-            priorities=drawn_priorities(app.jobs, stream(seed)) if seed else None,
+            priorities=drawn_priorities(app.jobs, seed) if seed else None,
         )
         self.grid: Millis | None = None
         # Of a host that is taken back, or of a pod that is deleted, Spark does not say that the application caused it.

@@ -14,7 +14,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from podtide.domain.base.randomness import stream
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, Millis
 from podtide.domain.protocol.config import TICK_INTERVAL_MS, ProfileRules
 from podtide.domain.protocol.stimuli import JobStage
@@ -407,7 +406,7 @@ class Plodder:
 
     def __init__(self, application: Application, slots: int, seed: int) -> None:
         self.app = application
-        self.priorities = drawn_priorities(application.jobs, stream(seed)) if seed else {}
+        self.priorities = drawn_priorities(application.jobs, seed) if seed else {}
         self.free = slots
         self.now: Millis = 0
         self.serial = 0
