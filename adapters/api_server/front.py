@@ -173,8 +173,8 @@ class ApiFront:
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """The whole of one request."""
         try:
-            asked, user = await self._read(request)
-            made = self._stepped(asked, user)
+            http_request, user = await self._read(request)
+            made = self._stepped(http_request, user)
             answer, late_ms = made.answer, made.at - made.now
             if isinstance(answer, ApiResponse) and answer.watch is not None:
                 return await self._send_watch(request, answer.watch, self._watches.queue(answer.watch), late_ms)
@@ -194,13 +194,13 @@ class ApiFront:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._end.wait(), late_ms / 1000)
 
-    def _stepped(self, asked: HttpRequest, user: str) -> ServedStep:
+    def _stepped(self, http_request: HttpRequest, user: str) -> ServedStep:
         try:
-            return self.take(asked, user)
+            return self.take(http_request, user)
         except RecursionError:
             raise bad_request("the body is nested too deeply") from None
         except Exception:
-            log.exception("%s %s", asked.method, asked.path)
+            log.exception("%s %s", http_request.method, http_request.path)
             raise failure(500, "InternalError", "Internal error occurred: see the server's log") from None
 
     async def _read(self, request: web.BaseRequest) -> tuple[HttpRequest, str]:
@@ -309,16 +309,16 @@ class ApiFront:
             _abort(request)
             raise ConnectionResetError("the client does not read") from None
 
-    async def _send_log(self, request: web.BaseRequest, asked: LogRequest) -> web.StreamResponse:
+    async def _send_log(self, request: web.BaseRequest, log_request: LogRequest) -> web.StreamResponse:
         if self._logs is None:
-            raise failure(503, "ServiceUnavailable", f"no kubelet of the node {asked.node} hands out logs")
+            raise failure(503, "ServiceUnavailable", f"no kubelet of the node {log_request.node} hands out logs")
         if self._reading >= self._config.logs_max or self._ending:
             raise failure(429, "TooManyRequests", "too many logs are read at once", {"retryAfterSeconds": 1})
         self._reading += 1
         try:
             try:
                 # Up to the first piece a kubelet may refuse. What it yields is closed when nobody holds it any more.
-                pieces = await self._in_thread(self._logs, asked)
+                pieces = await self._in_thread(self._logs, log_request)
                 piece = await self._in_thread(next, pieces, None)
             except LogUnavailable as refusal:
                 raise bad_request(str(refusal)) from None

@@ -171,8 +171,8 @@ class FleetRuns:
     def savings(self, most: int) -> list[dict[str, Any]]:
         """The applications with the largest saving, as the JSON document has them."""
         found = []
-        for name, runs, cost, core_hours, saved_cost, saved_hours, least in self._asked(_SAVING, most):
-            best = self._asked(_OF_ONE, name)
+        for name, runs, cost, core_hours, saved_cost, saved_hours, least in self._rows(_SAVING, most):
+            best = self._rows(_OF_ONE, name)
             found.append(
                 {
                     "name": name, "runs": runs, "cost": self._money(cost), "core_hours": round(core_hours, 6),
@@ -186,68 +186,68 @@ class FleetRuns:
         """The settings that are the best of some run, those that save the most first, as the JSON document has them."""
         return [
             {"name": name, "logs": runs, "saving_cost": self._money(cost), "saving_core_hours": round(hours, 6)}
-            for name, runs, cost, hours in self._asked(_SETTINGS, most)
+            for name, runs, cost, hours in self._rows(_SETTINGS, most)
         ]
 
     def applications(self) -> int:
         """How many applications there are."""
-        return int(self._asked("SELECT count(DISTINCT name) FROM runs")[0][0])
+        return int(self._rows("SELECT count(DISTINCT name) FROM runs")[0][0])
 
     def costliest(self, most: int) -> list[SpentApplication]:
         """The applications that took the most, first."""
         ordered = f"SELECT name, count(*), {_SUMS} FROM runs GROUP BY name ORDER BY sum(amount) DESC, name LIMIT ?"  # noqa: S608 - our names
-        return [_spent(row) for row in self._asked(ordered, most)]
+        return [_spent(row) for row in self._rows(ordered, most)]
 
     def spent(self, name: str) -> SpentApplication:
         """What the runs of an application took."""
-        return _spent(self._asked(f"SELECT name, count(*), {_SUMS} FROM runs WHERE name = ?", name)[0])  # noqa: S608 - our names
+        return _spent(self._rows(f"SELECT name, count(*), {_SUMS} FROM runs WHERE name = ?", name)[0])  # noqa: S608 - our names
 
     def whole(self) -> SpentApplication:
         """What all runs took."""
-        found = self._asked(f"SELECT '', count(*), {_SUMS} FROM runs")[0]  # noqa: S608 - our names
+        found = self._rows(f"SELECT '', count(*), {_SUMS} FROM runs")[0]  # noqa: S608 - our names
         return _spent([0.0 if one is None else one for one in found])
 
     def actions(self, most: int) -> list[FleetAction]:
         """The action of each application, the largest sure saving first."""
-        asked = f"{_ACTIONS} WHERE place = 1 ORDER BY least DESC, name LIMIT ?"
-        return [_action(row) for row in self._asked(asked, most)]
+        query = f"{_ACTIONS} WHERE place = 1 ORDER BY least DESC, name LIMIT ?"
+        return [_action(row) for row in self._rows(query, most)]
 
     def actions_of(self, name: str, most: int) -> list[FleetAction]:
         """The actions of an application, the largest sure saving first; they cannot be taken together."""
-        asked = f"{_ACTIONS} WHERE name = ? ORDER BY place LIMIT ?"
-        return [_action(row) for row in self._asked(asked, name, most)]
+        query = f"{_ACTIONS} WHERE name = ? ORDER BY place LIMIT ?"
+        return [_action(row) for row in self._rows(query, name, most)]
 
     def sure(self) -> tuple[int, float]:
         """How many applications have an action, and the sum of their sure savings."""
-        asked = f"SELECT count(*), coalesce(sum(least), 0.0) FROM ({_ACTIONS} WHERE place = 1)"  # noqa: S608 - our names
-        found = self._asked(asked)[0]
+        query = f"SELECT count(*), coalesce(sum(least), 0.0) FROM ({_ACTIONS} WHERE place = 1)"  # noqa: S608 - our names
+        found = self._rows(query)[0]
         return int(found[0]), float(found[1])
 
     def memory(self, most: int) -> list[MemoryAction]:
         """Other memory that would do, the largest saving first."""
-        asked = f"{_MEMORY} HAVING sum(memory_saving) > 0 ORDER BY sum(memory_saving) DESC, name, memory_conf LIMIT ?"
-        return [_memory(row) for row in self._asked(asked, most)]
+        query = f"{_MEMORY} HAVING sum(memory_saving) > 0 ORDER BY sum(memory_saving) DESC, name, memory_conf LIMIT ?"
+        return [_memory(row) for row in self._rows(query, most)]
 
     def memory_of(self, name: str, most: int) -> list[MemoryAction]:
         """The memory that is recommended for the runs of an application, that of the most runs first."""
-        asked = f"SELECT * FROM ({_MEMORY}) WHERE name = ? ORDER BY 4 DESC, memory_conf LIMIT ?"  # noqa: S608 - our names
-        return [_memory(row) for row in self._asked(asked, name, most)]
+        query = f"SELECT * FROM ({_MEMORY}) WHERE name = ? ORDER BY 4 DESC, memory_conf LIMIT ?"  # noqa: S608 - our names
+        return [_memory(row) for row in self._rows(query, name, most)]
 
     def runs_of(self, name: str, most: int) -> list[FleetRun]:
         """The runs of an application that took the most, first."""
         shown = "log, started, runtime, amount, best, saving, least"
-        asked = f"SELECT {shown} FROM runs WHERE name = ? ORDER BY amount DESC, log LIMIT ?"  # noqa: S608 - our names
-        return [FleetRun(*row) for row in self._asked(asked, name, most)]
+        query = f"SELECT {shown} FROM runs WHERE name = ? ORDER BY amount DESC, log LIMIT ?"  # noqa: S608 - our names
+        return [FleetRun(*row) for row in self._rows(query, name, most)]
 
     def close(self) -> None:
         """Forget everything."""
         self._base.close()
 
-    def _asked(self, question: str, *values: object) -> list[Any]:
+    def _rows(self, query: str, *values: object) -> list[Any]:
         if not self._indexed:  # once all rows are there
             self._base.execute("CREATE INDEX by_name ON runs (name)")
             self._indexed = True
-        return self._base.execute(question, values).fetchall()
+        return self._base.execute(query, values).fetchall()
 
     def _money(self, cost: float) -> float | None:
         return round(cost, 6) if self.priced else None

@@ -108,7 +108,7 @@ class SparkWorkers:
                 return
             wave, answers = waves.popleft()
             try:
-                answered = answers.result()
+                replies = answers.result()
             except Exception as problem:
                 self._check_alive(problem)
                 if len(wave) == 1:
@@ -117,7 +117,7 @@ class SparkWorkers:
                 half = len(wave) // 2
                 waves.extendleft((part, self._send(part)) for part in (wave[half:], wave[:half]))
                 continue
-            for number, reply in answered:
+            for number, reply in replies:
                 yield wave[number][0], reply
 
     def close(self) -> None:

@@ -268,9 +268,9 @@ class _Handler(BaseHTTPRequestHandler):
             found[name.strip().lower().decode("latin-1")] = value.strip().decode("latin-1")
         return None
 
-    def _made(self, asked: HttpAsked) -> HttpReply:
+    def _made(self, http_request: HttpAsked) -> HttpReply:
         try:
-            return self.server.reply(asked)
+            return self.server.reply(http_request)
         except Exception:  # whoever asks must not end the thread with a traceback on the operator's terminal
             return HttpReply(HTTPStatus.INTERNAL_SERVER_ERROR, b"this could not be answered\n")
 

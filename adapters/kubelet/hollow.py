@@ -273,8 +273,8 @@ def status_of(pod: Pod, manifest: PodManifest, ip: str, restarts: int) -> dict[s
 
 
 def _state(state: ContainerState) -> dict[str, Any]:
-    told = {
+    fields = {
         "exitCode": state.exit_code, "reason": state.reason, "startedAt": state.started_at,
         "finishedAt": state.finished_at,
     }  # fmt: skip
-    return {state.kind or "waiting": {key: value for key, value in told.items() if value is not None}}
+    return {state.kind or "waiting": {key: value for key, value in fields.items() if value is not None}}

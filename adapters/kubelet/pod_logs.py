@@ -48,22 +48,24 @@ class PodLogs:
         if (running := self._running.pop((pod, container), None)) is not None:
             running.set()
 
-    def __call__(self, asked: LogRequest) -> Iterator[bytes]:
+    def __call__(self, request: LogRequest) -> Iterator[bytes]:
         """Read a log. Raises LogUnavailable."""
-        options = dict(asked.options)
+        options = dict(request.options)
         for name, value in options.items():
             if name not in _KNOWN or (name == "timestamps" and value in _TRUE):
                 raise LogUnavailable(f"this kubelet does not support the option {name} of logs")
-        path = self.file(asked.pod, asked.container)
+        path = self.file(request.pod, request.container)
         previous = options.get("previous") in _TRUE
         if previous:
             path = _before(path)
             if not path.exists():
-                raise LogUnavailable(f"previous terminated container {asked.container} in pod {asked.pod} not found")
+                raise LogUnavailable(
+                    f"previous terminated container {request.container} in pod {request.pod} not found"
+                )
         if not path.exists():
             return iter(())
         follows = options.get("follow") in _TRUE and not previous
-        running = self._running.get((asked.pod, asked.container)) if follows else None
+        running = self._running.get((request.pod, request.container)) if follows else None
         try:
             tail = int(options["tailLines"]) if "tailLines" in options else None
             limit = int(options["limitBytes"]) if "limitBytes" in options else None

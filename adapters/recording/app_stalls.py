@@ -254,5 +254,5 @@ class AppStalls:
 
 def _line(text: str) -> str:
     """On one line, without what Spark's client says before the server's own message."""
-    said = text[: 8 * REASON_MAX]
-    return " ".join((said.partition(" Message: ")[2] or said).split())[:REASON_MAX]
+    start = text[: 8 * REASON_MAX]
+    return " ".join((start.partition(" Message: ")[2] or start).split())[:REASON_MAX]

@@ -71,7 +71,7 @@ class DirectoryCleaner:
     ) -> None:
         self._directories, self._config, self._clock, self._notify = directories, config, clock, notify
         self._pods = ApplicationPods(api, config.namespaces, clock, notify)
-        self._heard: queue.SimpleQueue[tuple[str, WatchStimulus]] = queue.SimpleQueue()
+        self._messages: queue.SimpleQueue[tuple[str, WatchStimulus]] = queue.SimpleQueue()
         complaints = Complaints(clock, notify)
         self._sensors = {
             namespace: PodSensor(
@@ -88,7 +88,7 @@ class DirectoryCleaner:
 
     def _hear(self, namespace: str) -> Callable[[WatchStimulus], None]:
         def hear(stimulus: WatchStimulus) -> None:
-            self._heard.put((namespace, stimulus))
+            self._messages.put((namespace, stimulus))
 
         return hear
 
@@ -133,11 +133,11 @@ class DirectoryCleaner:
         """Wait until something is heard or due, and take it in."""
         wait_s = min(wait_s, max(0.0, (due(self._state, self._config) - self._clock.now()) / 1000.0))
         try:
-            heard = self._heard.get(timeout=wait_s) if wait_s else self._heard.get_nowait()
+            message = self._messages.get(timeout=wait_s) if wait_s else self._messages.get_nowait()
         except queue.Empty:
             pass
         else:
-            self._take_pods(*heard)
+            self._take_pods(*message)
         for namespace, sensor in self._sensors.items():
             failure = sensor.failure
             why = None if failure is None else failure.message
@@ -147,12 +147,12 @@ class DirectoryCleaner:
         if self._clock.now() >= due(self._state, self._config):
             self._take(CleanerTick())
 
-    def _take_pods(self, namespace: str, heard: WatchStimulus) -> None:
-        if isinstance(heard, PodsReplaced):
-            shown = (_watched(pod) for pod in heard.pods)
+    def _take_pods(self, namespace: str, stimulus: WatchStimulus) -> None:
+        if isinstance(stimulus, PodsReplaced):
+            shown = (_watched(pod) for pod in stimulus.pods)
             self._take(DriversListed(namespace, tuple(one for one in shown if one is not None)))
-        elif isinstance(heard, PodsUpdated):
-            for pod in heard.pods:
+        elif isinstance(stimulus, PodsUpdated):
+            for pod in stimulus.pods:
                 watched = _watched(pod)
                 if watched is not None:
                     gone = pod.phase is None and pod.deleted_at is not None  # as_deleted

@@ -299,8 +299,8 @@ class StagingFront:
         bundle = BundleId(secrets.token_hex(16))
         secret = secrets.token_urlsafe(SECRET_BYTES)
         size = request.content_length if request.body_exists else 0
-        asked = UploadAsked(bundle, _hashed(secret.encode()), *_owner(request), size, self._free())
-        (command,) = self.take(asked).commands
+        upload = UploadAsked(bundle, _hashed(secret.encode()), *_owner(request), size, self._free())
+        (command,) = self.take(upload).commands
         if isinstance(command, RefuseClient):
             raise _Refused(command.status.value, command.why)
         assert isinstance(command, ReceiveBundle)

@@ -74,11 +74,11 @@ def _lived(one: RecordedExecutor, start: Millis) -> list[str]:
     def when(at: Millis) -> str:
         return f"{at_words((at - start) / 1000)} after the start ({moment(at)})"
 
-    asked = ""
+    wait = ""
     if one.requested_ms is not None:
-        asked = f" It had been asked for {lasting(max(0, one.added_ms - one.requested_ms))} before."
+        wait = f" It had been asked for {lasting(max(0, one.added_ms - one.requested_ms))} before."
     lines = [
-        f"It registered {when(one.added_ms)} on host {escaped(one.host, 80)} with {count(one.cores, 'core')}.{asked}"
+        f"It registered {when(one.added_ms)} on host {escaped(one.host, 80)} with {count(one.cores, 'core')}.{wait}"
     ]
     if one.tasks:
         busy = f"{count(one.tasks, 'task')}, {lasting(one.busy_ms)} of task time"

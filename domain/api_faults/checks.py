@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from podtide.domain.fakes.kubernetes.description import KIND, Description, Life
 
-_Said: TypeAlias = tuple[str, Any, Any, str]
+_Row: TypeAlias = tuple[str, Any, Any, str]
 """A key, what the description says, the default, and what was expected."""
 
 KILLED: Final = 137
@@ -41,11 +41,11 @@ def process_problems(description: Description) -> tuple[tuple[str, str], ...]:
     return _differing((*_rows(description), *_life(description)))
 
 
-def _differing(rows: Iterable[_Said]) -> tuple[tuple[str, str], ...]:
-    return tuple((key, expected) for key, said, default, expected in rows if said != default)
+def _differing(rows: Iterable[_Row]) -> tuple[tuple[str, str], ...]:
+    return tuple((key, expected) for key, value, default, expected in rows if value != default)
 
 
-def _rows(description: Description) -> Iterator[_Said]:
+def _rows(description: Description) -> Iterator[_Row]:
     api, usual = description.api, KIND.api
     yield "api.serial", api.serial, usual.serial, _CLIENT
     yield "api.retries", api.retries, usual.retries, _CLIENT
@@ -64,7 +64,7 @@ def _rows(description: Description) -> Iterator[_Said]:
     yield "controllers", description.controllers, KIND.controllers, _PROMPT
 
 
-def _life(description: Description) -> Iterator[_Said]:
+def _life(description: Description) -> Iterator[_Row]:
     """Stages of processes: they are waited for, killed or made to stand still; how they end otherwise is theirs."""
     usual = {stage.name: stage for stage in KIND.executors.stages}
     for stage in description.executors.stages:
@@ -82,8 +82,8 @@ def _life(description: Description) -> Iterator[_Said]:
         if stage.next is Life.FAILED:
             killed = {code for code, weight in stage.exits if weight} == {KILLED}
             yield f"{where}.exits", killed, True, "{137: 1}: a process is killed (--hollow pods may have any)"
-        for key, said in (("reason", stage.reason), ("message", stage.message)):
-            yield f"{where}.{key}", said, None, "nothing: kubelets of processes say what happened"
+        for key, text in (("reason", stage.reason), ("message", stage.message)):
+            yield f"{where}.{key}", text, None, "nothing: kubelets of processes say what happened"
     missing = [name for name in usual if name not in {stage.name for stage in description.executors.stages}]
     for name in missing:
         yield f"stages.{name}", name, None, "nothing: a stage of processes cannot be taken away"

@@ -58,10 +58,10 @@ def check(books: Books, kind: ApiKind, item: FrozenObject) -> None:
             if wanted.get(bound, 0) > 0 and _amount(used.get(bound)) + wanted[bound] > _amount(hard[bound])
         ]
         if over:
-            asked = ",".join(f"{bound}={_text(wanted[bound], hard[bound])}" for bound in over)
+            requests = ",".join(f"{bound}={_text(wanted[bound], hard[bound])}" for bound in over)
             taken = ",".join(f"{bound}={used.get(bound, '0')}" for bound in over)
             limits = ",".join(f"{bound}={hard[bound]}" for bound in over)
-            why = f"exceeded quota: {title}, requested: {asked}, used: {taken}, limited: {limits}"
+            why = f"exceeded quota: {title}, requested: {requests}, used: {taken}, limited: {limits}"
             raise forbidden(kind, name, why)
 
 

@@ -90,15 +90,15 @@ def read_list(books: Books, scope: Scope, query: dict[str, str]) -> ApiResponse:
     """The answer to a list."""
     limit = integer(query.get("limit", "")) or 0
     token = query.get("continue", "")
-    asked, exact = _asked_version(books, query)
+    version, exact = _asked_version(books, query)
     start = ("", "")
     revision = books.revision
     if token:
-        if asked:
+        if version:
             raise bad_request("specifying resource version is not allowed when using continue")
         revision, start = _opened(books, scope, token)
-    elif exact and asked:
-        revision = asked
+    elif exact and version:
+        revision = version
         if revision != books.revision and revision not in books.history:
             raise gone(revision, books.oldest + 1)
     tables = books.tables if revision in {books.revision, _INCONSISTENT} else books.history[revision].tables

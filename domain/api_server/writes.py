@@ -250,14 +250,14 @@ def _is_free(key: ObjectKey, item: FrozenObject) -> bool:
 def bind(books: Books, namespace: str, name: str, body: Json) -> FrozenObject:
     """A scheduler's word: the pod's node; 409 where it has one."""
     pod = existing(books, PODS, namespace, name)
-    asked = frozen(body)
-    node = at(asked, ("target", "name"))
-    if at(asked, ("metadata", "name")) not in {None, "", name} or at(asked, ("metadata",)) is None:
+    binding = frozen(body)
+    node = at(binding, ("target", "name"))
+    if at(binding, ("metadata", "name")) not in {None, "", name} or at(binding, ("metadata",)) is None:
         raise bad_request("name in URL does not match name in Binding object")
     if not isinstance(node, str) or not node:
         raise invalid("", "Binding", name, [FieldFault("FieldValueRequired", "Required value", "target.name")])
-    if (at(asked, ("target", "kind")) or "Node") != "Node":
-        kind = str(at(asked, ("target", "kind")))
+    if (at(binding, ("target", "kind")) or "Node") != "Node":
+        kind = str(at(binding, ("target", "kind")))
         raise invalid("", "Binding", name, [not_one_of("target.kind", kind, ["Node", ""])])
     where = at(pod, ("spec", "nodeName"))
     pods_binding = f'Operation cannot be fulfilled on pods/binding "{name}": pod {name} is '

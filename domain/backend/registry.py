@@ -199,10 +199,10 @@ class Registry:
 
         TaskSchedulerImpl.getExecutorsAliveOnHost. Spark walks a set there; this is the order of one message's parts.
         """
-        heard = [executor for executor in self.by_host.get(host, ()) if executor not in self.lost]
-        if not heard:
+        executors = [executor for executor in self.by_host.get(host, ()) if executor not in self.lost]
+        if not executors:
             return None
-        alive = (executor for executor in heard if executor not in self.leaving)
+        alive = (executor for executor in executors if executor not in self.leaving)
         return tuple(sorted(alive, key=lambda executor: (len(executor), executor)))
 
     def named(self, address: str, executor: ExecutorId) -> Registry:

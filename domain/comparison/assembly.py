@@ -151,12 +151,12 @@ class _Making:
     def stage(self, one: RecordedStage, plan: str) -> StageAccount:
         """The account of a stage."""
         start = self.application.started_ms
-        heard = self.tasks.stages.get(one.stage) or StageTasks()
-        first = max(one.submitted_ms, heard.first_launch) if heard.first_launch >= 0 else one.submitted_ms
-        last_end = min(one.completed_ms, max(first, heard.last_end))
-        last_launch = min(last_end, max(first, heard.last_launch))
+        stage_tasks = self.tasks.stages.get(one.stage) or StageTasks()
+        first = max(one.submitted_ms, stage_tasks.first_launch) if stage_tasks.first_launch >= 0 else one.submitted_ms
+        last_end = min(one.completed_ms, max(first, stage_tasks.last_end))
+        last_launch = min(last_end, max(first, stage_tasks.last_launch))
         each, there, gone = self.slots_of(one.profile)
-        all_ms = sum(heard.time) + heard.wasted
+        all_ms = sum(stage_tasks.time) + stage_tasks.wasted
         job = self.jobs.get(one.job)
         return StageAccount(
             one.stage,
@@ -171,15 +171,15 @@ class _Making:
             last_end - start,
             one.completed_ms - start,
             one.attempts,
-            heard.lost_tasks,
-            dict(zip(TaskTime, heard.time, strict=True)),
-            heard.wasted,
-            {measure: amount for measure, amount in zip(WorkUnit, heard.amounts, strict=True) if amount},
-            heard.spilled,
-            heard.written,
-            heard.longest_task(),
-            heard.host_works(),
-            heard.remote_work(),
+            stage_tasks.lost_tasks,
+            dict(zip(TaskTime, stage_tasks.time, strict=True)),
+            stage_tasks.wasted,
+            {measure: amount for measure, amount in zip(WorkUnit, stage_tasks.amounts, strict=True) if amount},
+            stage_tasks.spilled,
+            stage_tasks.written,
+            stage_tasks.longest_task(),
+            stage_tasks.host_works(),
+            stage_tasks.remote_work(),
             slot_ms=round(there.between(first, last_end)),
             lost_slot_ms=round(gone.between(one.submitted_ms, last_end)),
             missing_ms=self._missing(one.submitted_ms, last_launch, ceil(one.tasks / each)),
@@ -266,9 +266,9 @@ def _density(stages: Sequence[RecordedStage], tasks: TaskAccounts) -> Steps:
     """Task time of all stages over time, each spread evenly from its first launch to its last end."""
     moves: list[tuple[Millis, float]] = []
     for one in stages:
-        heard = tasks.stages.get(one.stage)
-        if heard is None or heard.last_end <= heard.first_launch or heard.first_launch < 0:
+        stage_tasks = tasks.stages.get(one.stage)
+        if stage_tasks is None or stage_tasks.last_end <= stage_tasks.first_launch or stage_tasks.first_launch < 0:
             continue
-        each = (sum(heard.time) + heard.wasted) / (heard.last_end - heard.first_launch)
-        moves += [(heard.first_launch, each), (heard.last_end, -each)]
+        each = (sum(stage_tasks.time) + stage_tasks.wasted) / (stage_tasks.last_end - stage_tasks.first_launch)
+        moves += [(stage_tasks.first_launch, each), (stage_tasks.last_end, -each)]
     return Steps(moves)

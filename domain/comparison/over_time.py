@@ -55,16 +55,16 @@ def present(executors: Iterable[RecordedExecutor], each: float, ended: Millis) -
 def lost(executors: Sequence[RecordedExecutor], each: float, ended: Millis) -> Steps:
     """Executors that were lost, each until one registered that was asked for afterwards and made up for no other."""
     gone = sorted(one.removed_ms for one in executors if one.leave is Leave.LOST and one.removed_ms is not None)
-    asked = sorted(
+    arrivals = sorted(
         (one.added_ms if one.requested_ms is None else min(one.requested_ms, one.added_ms), one.added_ms)
         for one in executors
     )
     moves: list[tuple[Millis, float]] = []
     place = 0
     for at in gone:
-        while place < len(asked) and asked[place][0] < at:
+        while place < len(arrivals) and arrivals[place][0] < at:
             place += 1
-        back = asked[place][1] if place < len(asked) else ended
+        back = arrivals[place][1] if place < len(arrivals) else ended
         moves += [(at, each), (max(at, back), -each)]
         place += 1
     return Steps(moves)

@@ -191,11 +191,11 @@ def _divide_slower(
     away = _remote_ms(second) * scales[1] - _remote_ms(first) * scales[0]
     explained[ChangeCause.LOCALITY, ""] = away
     same = {part: ms for part, ms in explained.items() if ms * total > 0}
-    told = sum(same.values())
-    share = min(1.0, total / told) if told else 0.0
+    explained_ms = sum(same.values())
+    share = min(1.0, total / explained_ms) if explained_ms else 0.0
     for part, ms in same.items():
         change[part] += ms * share
-    left = 1.0 - told * share / total if total else 1.0
+    left = 1.0 - explained_ms * share / total if total else 1.0
     more, less = (second, first) if total > 0 else (first, second)
     spills = total != 0 and more.spilled_bytes > 2 * less.spilled_bytes
     for cause, ms in slower.items():

@@ -126,21 +126,23 @@ def judge(known: LearnedBaseline, sample: RunSample, unit: str, prior: float = P
     before = _grown(known, noise) if other_side else known
     apart = (*before.apart, sample)
     new_level, far = len(apart) >= STEP, abs(away) > FAR
-    told = before.reported
-    if not told and not far and not new_level:
+    reported = before.reported
+    if not reported and not far and not new_level:
         return replace(before, apart=apart), judged(Judgement.NORMAL)
     alike = (one for one in before.outliers if _side(one, normal) == side)
     # A new level is told in any case: what was like it was taken for an outlier.
-    quiet = not told and not new_level and any(side * log(sample.value / one.value) <= NEAR * spread for one in alike)
+    quiet = (
+        not reported and not new_level and any(side * log(sample.value / one.value) <= NEAR * spread for one in alike)
+    )
     if new_level:
         after = LearnedBaseline(unit, apart, count=before.count)
     else:
         outliers = (*before.outliers, Outlier(before.count, sample.value)) if far else before.outliers
         after = replace(before, apart=apart, reported=not quiet, outliers=outliers)
-    told = told or quiet
+    reported = reported or quiet
     if away > 0:
-        return after, judged(Judgement.STILL_WORSE if told else Judgement.WORSE, new_level=new_level)
-    return after, judged(Judgement.STILL_BETTER if told else Judgement.BETTER, new_level=new_level)
+        return after, judged(Judgement.STILL_WORSE if reported else Judgement.WORSE, new_level=new_level)
+    return after, judged(Judgement.STILL_BETTER if reported else Judgement.BETTER, new_level=new_level)
 
 
 def _side(one: Outlier, normal: float) -> float:

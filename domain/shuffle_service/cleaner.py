@@ -66,7 +66,7 @@ class CleanerState:
     """Everything that is known. ``directories``: those here, with the drivers that are remembered. ``drivers``: as watched.
 
     ``asking``, ``removing``: those with a question or a removal under way. ``shown``: namespaces that were listed;
-    ``hidden``: those that are refused, and why. ``told``: whether people were last told that cleaning is on.
+    ``hidden``: those that are refused, and why. ``last_notice``: whether the last notice to people was that cleaning is on.
     """
 
     directories: PMap[ApplicationId, ApplicationDirectory]
@@ -76,7 +76,7 @@ class CleanerState:
     removing: PSet[ApplicationId]
     shown: PSet[str]
     hidden: PMap[str, str]
-    told: bool | None
+    last_notice: bool | None
     scanning: bool
     scan_at: Millis
 
@@ -164,14 +164,14 @@ def _looked(state: CleanerState, config: CleanerConfig, now: Millis) -> CleanerS
         directories[app] = state.directories[app]._replace(driver=driver)
     state = _marked(replace(state, directories=directories.persistent()), config, now)
     on = cleaning(state, config)
-    if on is not state.told and (on or state.hidden):
+    if on is not state.last_notice and (on or state.hidden):
         commands.append(TellCleaning(on, next(iter(sorted(state.hidden.values())), "")))
-        state = replace(state, told=on)
+        state = replace(state, last_notice=on)
     if not on:
         return CleanerStep(state, tuple(commands))
-    asked = [app for app, mark in state.marks.items() if app not in state.asking and now >= mark.ask_at]
-    commands.extend(FindApplication(app, state.directories[app].driver) for app in sorted(asked))
-    return CleanerStep(replace(state, asking=state.asking.update(asked)), tuple(commands))
+    apps = [app for app, mark in state.marks.items() if app not in state.asking and now >= mark.ask_at]
+    commands.extend(FindApplication(app, state.directories[app].driver) for app in sorted(apps))
+    return CleanerStep(replace(state, asking=state.asking.update(apps)), tuple(commands))
 
 
 def _new_drivers(state: CleanerState) -> Iterator[tuple[ApplicationId, DriverName]]:

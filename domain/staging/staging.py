@@ -176,14 +176,14 @@ def _refused(state: StagingState, status: RefusalStatus, why: str) -> StagingSte
 # uploads
 
 
-def _begun(state: StagingState, asked: UploadAsked, config: StagingConfig) -> StagingStep:
+def _begun(state: StagingState, request: UploadAsked, config: StagingConfig) -> StagingStep:
     """Take an upload, if it can be kept."""
-    assert asked.bundle not in state.bundles
-    assert asked.bundle not in state.uploads
-    owner = owner_of(asked.namespace, asked.labels)
+    assert request.bundle not in state.bundles
+    assert request.bundle not in state.uploads
+    owner = owner_of(request.namespace, request.labels)
     if isinstance(owner, BadOwner):
         return _refused(state, RefusalStatus.BAD_REQUEST, owner.why)
-    size = asked.size
+    size = request.size
     if size is None:
         return _refused(state, RefusalStatus.LENGTH_REQUIRED, "an upload has a Content-Length")
     if size <= 0:
@@ -197,11 +197,11 @@ def _begun(state: StagingState, asked: UploadAsked, config: StagingConfig) -> St
         why = f"the store has at most {config.total_max} bytes; {state.stored + state.reserved} are taken"
         return _refused(state, RefusalStatus.NO_ROOM, why)
     # What is under way is partly on the disk already: counted twice rather than not at all.
-    if asked.free - state.reserved - size < config.free_min:
-        return _refused(state, RefusalStatus.NO_ROOM, f"the disk of the store has {asked.free} bytes left")
-    uploads = state.uploads.set(asked.bundle, BundleUpload(owner, asked.secret_hash, size))
+    if request.free - state.reserved - size < config.free_min:
+        return _refused(state, RefusalStatus.NO_ROOM, f"the disk of the store has {request.free} bytes left")
+    uploads = state.uploads.set(request.bundle, BundleUpload(owner, request.secret_hash, size))
     taken = replace(state, uploads=uploads, reserved=state.reserved + size)
-    return StagingStep(taken, (ReceiveBundle(asked.bundle, size),))
+    return StagingStep(taken, (ReceiveBundle(request.bundle, size),))
 
 
 def _published(state: StagingState, bundle: BundleId) -> StagingState:
@@ -219,13 +219,13 @@ def _published(state: StagingState, bundle: BundleId) -> StagingState:
 # downloads
 
 
-def _fetched(state: StagingState, asked: DownloadAsked, now: Millis) -> StagingStep:
+def _fetched(state: StagingState, request: DownloadAsked, now: Millis) -> StagingStep:
     """Send a bundle to who has its secret."""
-    name = bundle_id(asked.bundle)
+    name = bundle_id(request.bundle)
     bundle = state.bundles.get(name) if name is not None and name not in state.removing else None
     if bundle is None:
         return _refused(state, RefusalStatus.NOT_FOUND, NO_BUNDLE)
-    if not compare_digest(bundle.secret_hash, asked.secret_hash or _NO_HASH):
+    if not compare_digest(bundle.secret_hash, request.secret_hash or _NO_HASH):
         return _refused(state, RefusalStatus.UNAUTHORIZED, "that is not the secret of this bundle")
     if bundle.used:
         return StagingStep(state, (SendBundle(bundle),))

@@ -77,7 +77,7 @@ class Deaths(NamedTuple):
 class StallState(NamedTuple):
     """What the watch remembers. By profile: ``progress`` (last success), ``waiting`` (stage attempts that are submitted),
     ``deaths``, ``suspects`` (executors of short life), ``short_since`` (where no tasks are seen), ``open`` and ``kept``,
-    ``told`` (until when the last stall lasted that ended without a success: what comes next begins there at the earliest).
+    ``last_ends`` (until when the last stall lasted that ended without a success: what comes next begins there or later).
 
     ``stages``: submitted attempts, since when and of which profile; ``born``: live executors, likewise.
     """
@@ -93,7 +93,7 @@ class StallState(NamedTuple):
     refusals: int = 0
     open: PMap[ProfileId, Stall] = pmap()
     kept: PMap[ProfileId, Stall] = pmap()
-    told: PMap[ProfileId, Millis] = pmap()
+    last_ends: PMap[ProfileId, Millis] = pmap()
 
     def stalls(self) -> tuple[Stall, ...]:
         """The stalls that last, the alarms first, then the oldest first."""
@@ -213,11 +213,11 @@ def _judged(state: StallState, moment: StallMoment, config: StallConfig, news: l
             stalled = stalled._replace(since=max(before.since, moment.since))
             opened = opened.set(profile, stalled)
             news.append(StallNews(moment.at, Phase.BEGAN, stalled))
-    told = state.told
+    last_ends = state.last_ends
     for ended in (one.stall for one in news[known:]):
         if ended.until is not None:
-            told = told.set(ended.profile, ended.until)
-    return state._replace(open=opened, short_since=short_since, deaths=deaths, told=told)
+            last_ends = last_ends.set(ended.profile, ended.until)
+    return state._replace(open=opened, short_since=short_since, deaths=deaths, last_ends=last_ends)
 
 
 def _stall(
@@ -237,7 +237,7 @@ def _stall(
     found = verdict(one, happened)
     if found is None:
         return None
-    since = max(since, state.told.get(profile, since))
+    since = max(since, state.last_ends.get(profile, since))
     return Stall(found.cause, profile, since, found.blocked, found.facts, found.executors, one.attempts)
 
 

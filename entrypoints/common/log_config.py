@@ -106,8 +106,8 @@ def settle(
     settings, conf = _settings(own, conf, bool(overrides), notes)
     platform = platform_of(properties, application.spark_version)
     if platform is not None:
-        asked = "this is what Spark's dynamic allocation would have asked for"
-        notes.append(f"Ran on {platform.name}: {platform.scales}; {asked}.")
+        meaning = "this is what Spark's dynamic allocation would have asked for"
+        notes.append(f"Ran on {platform.name}: {platform.scales}; {meaning}.")
     if not settings.enabled:
         notes.append(_without(redaction_of(conf).shown("spark.master", properties.get("spark.master", ""))))
     elif properties.get("spark.streaming.dynamicAllocation.enabled") == "true":

@@ -104,9 +104,9 @@ def given_token(file: Path | None, variable: str) -> str | None:
 
 def stay(check: Callable[[], None] = lambda: None) -> NoReturn:
     """Wait for a signal's exception. ``check`` is called now and then, and may raise another."""
-    told = threading.Event()
+    end = threading.Event()
     while True:
-        told.wait(LOOK_S)
+        end.wait(LOOK_S)
         check()
 
 

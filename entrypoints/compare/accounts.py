@@ -38,14 +38,14 @@ def read_account(
 ) -> AccountedLog:
     """Read a log that was opened; closing it is the caller's. ``overrides``, ``spark_version``: see ``read_application``.
     Raises LogError, SettingsError, NothingToRun."""
-    heard = AccountLog()
+    account_log = AccountLog()
     recorded = read_application(
-        source, overrides=overrides, spark_version=spark_version, progress=progress, account=heard
+        source, overrides=overrides, spark_version=spark_version, progress=progress, account=account_log
     )
-    return AccountedLog(recorded, _account(recorded, heard))
+    return AccountedLog(recorded, _account(recorded, account_log))
 
 
-def _account(recorded: RecordedLog, heard: AccountLog) -> RunAccount:
+def _account(recorded: RecordedLog, account_log: AccountLog) -> RunAccount:
     application, settled = recorded.application, recorded.settled
     config = settled.config
     made, _ = shapes(application, settled.conf, config.profile_rules, as_logged=True)
@@ -56,7 +56,7 @@ def _account(recorded: RecordedLog, heard: AccountLog) -> RunAccount:
     }
     keeping = Keeping(config.idle_timeout_ms if settled.enabled else NEVER, settled.enabled and config.shuffle_tracking)
     terms = RunTerms(made, config.executors_max if settled.enabled else None, keeping, conf)
-    account = account_of(application, heard.tasks, recorded.targets, terms, heard.plans)
+    account = account_of(application, account_log.tasks, recorded.targets, terms, account_log.plans)
     start, end = account.started_ms, application.ended_ms
     stalls = tuple(
         RunStall(one.cause, one.profile, one.since - start, (one.until or end) - start, one.until is None)

@@ -187,8 +187,8 @@ def _settings(found: Study, best: VariantAnswer) -> dict[str, str | None]:
     settings = dict(best.variant.changes)
     if best.variant.static is not None:
         place, cores = place_of(found.conf.conf), best.plan.shapes[DEFAULT_PROFILE].cores
-        asked = static_settings(place, best.variant.static, cores)
-        settings |= asked if isinstance(asked, dict) else {}
+        static_conf = static_settings(place, best.variant.static, cores)
+        settings |= static_conf if isinstance(static_conf, dict) else {}
     return settings
 
 

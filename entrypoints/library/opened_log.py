@@ -139,14 +139,14 @@ class OpenedLog:
         _in_bounds("seeds", seeds, 1, SEEDS_MAX)
         for one in counts:
             _in_bounds("static", one, 1, EXECUTORS_MAX)
-        asked = (
+        all_variants = (
             *((Variant("set", settings_of(conf)),) if conf else ()),
             *(Variant(name, settings_of(changes)) for name, changes in (variants or {}).items()),
             *(Variant(f"static {one}", {}, one) for one in counts),
         )
         with answering(display(self.log)):
             ground = Ground(self._overrides, self._spark_version, None, seeds, max_error)
-            terms = WhatIfTerms(asked, _prices(price), ground, processes=self._processes)
+            terms = WhatIfTerms(all_variants, _prices(price), ground, processes=self._processes)
             document = whatif_document(self.log, self._loaded, terms)
         if document.refused:
             raise ModelMisfit("\n".join(document.refused))

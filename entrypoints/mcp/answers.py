@@ -261,9 +261,9 @@ def _settings(conf: Mapping[str, str | None], static: int | None) -> dict[str, s
 
 
 def _config(row: Mapping[str, Any]) -> ConfigRow:
-    asked = row["conf"] or ("" if row["static"] is None else f"{row['static']} executors from start to end")
+    settings = row["conf"] or ("" if row["static"] is None else f"{row['static']} executors from start to end")
     return ConfigRow(
-        settings=asked,
+        settings=settings,
         **{key: row[key] for key in ConfigRow.__struct_fields__ if key not in ("settings",)},
     )
 

@@ -84,9 +84,9 @@ class Clerk:
     def __call__(self, request: bytes) -> bytes:
         """The answer to a request, or why there is none. Nothing is raised but MemoryError."""
         _stay_on_the_host()
-        kind, asked = json.loads(request)
+        kind, question = json.loads(request)
         try:
-            return json.dumps({"answer": self._answer(kind, asked)}).encode()
+            return json.dumps({"answer": self._answer(kind, question)}).encode()
         except (NotAllowed, QuestionError, PriceError, PodtideError) as refused:
             why = str(refused)
         except LogError as problem:
@@ -97,13 +97,13 @@ class Clerk:
             why = f"podtide failed: {type(problem).__name__}: {problem}"
         return json.dumps({"error": escaped(why, ERROR_MAX)}).encode()
 
-    def _answer(self, kind: str, asked: Any) -> Any:
+    def _answer(self, kind: str, question: Any) -> Any:
         if kind == _FIND:
-            found, more = self._found(asked["place"], asked["most"])
+            found, more = self._found(question["place"], question["most"])
             return {"logs": [msgspec.to_builtins(one) for one in found], "more": more}
         if kind == _ASSESS:
-            return self._assessed(asked)
-        return bounded(self._asked(msgspec.convert(asked, QUESTIONS[kind])))
+            return self._assessed(question)
+        return bounded(self._asked(msgspec.convert(question, QUESTIONS[kind])))
 
     def _asked(self, question: Question) -> msgspec.Struct:
         match question:
@@ -115,9 +115,9 @@ class Clerk:
             case ExplainQuestion():
                 return explain_brief(self._opened(question.log).explain(executor=question.executor, at=question.at))
             case WhatIfQuestion():
-                asked = self._opened(question.log)
+                opened = self._opened(question.log)
                 return forecast_brief(
-                    asked.whatif(
+                    opened.whatif(
                         question.settings,
                         variants=question.variants,
                         static=question.static,
@@ -182,9 +182,9 @@ class Clerk:
         except (NotAllowed, LogError):
             return False
 
-    def _assessed(self, asked: Any) -> Any:
+    def _assessed(self, question: Any) -> Any:
         """The row of one log of a fleet."""
-        found, options = msgspec.convert(asked["log"], FoundLog), FleetOptions(prices=_prices(asked["price"]))
+        found, options = msgspec.convert(question["log"], FoundLog), FleetOptions(prices=_prices(question["price"]))
         try:
             place = self.places.log(found.place)
             self._check_size(found.place, place)
@@ -220,21 +220,21 @@ class Desk:
         rows = [
             msgspec.convert(one, FleetRow)
             if not isinstance(one, QuestionError)
-            else FleetRow(log=asked["log"]["place"], status=RowStatus.FAILED, reason=str(one))
-            for asked, one in zip(requests, answers, strict=True)
+            else FleetRow(log=assess_request["log"]["place"], status=RowStatus.FAILED, reason=str(one))
+            for assess_request, one in zip(requests, answers, strict=True)
         ]
         return cast("dict[str, Any]", bounded(fleet_brief(rows, found["more"])))
 
-    def _one(self, kind: str, asked: Any) -> Any:
-        answer = self._all(kind, [asked])[0]
+    def _one(self, kind: str, question: Any) -> Any:
+        answer = self._all(kind, [question])[0]
         if isinstance(answer, QuestionError):
             raise answer
         return answer
 
-    def _all(self, kind: str, asked: Sequence[Any]) -> list[Any]:
+    def _all(self, kind: str, questions: Sequence[Any]) -> list[Any]:
         """The answers in order; a QuestionError where there is none."""
-        answers: list[Any] = [QuestionError("no answer came")] * len(asked)
-        requests = ((place, json.dumps([kind, one]).encode()) for place, one in enumerate(asked))
+        answers: list[Any] = [QuestionError("no answer came")] * len(questions)
+        requests = ((place, json.dumps([kind, one]).encode()) for place, one in enumerate(questions))
         try:
             for place, reply in self._workers.run(requests):
                 if isinstance(reply, Ended):

@@ -81,9 +81,9 @@ class Past:
         stimuli: list[AnyStimulus] = []
         for stimulus in step.stimuli:
             if isinstance(stimulus, Outcome):
-                answered = self._answered(stimulus)
-                if answered is not None:
-                    stimuli.append(answered)
+                outcome = self._answered(stimulus)
+                if outcome is not None:
+                    stimuli.append(outcome)
             elif (answers := self._manager.hear(stimulus)) is not None:
                 stimuli += answers
             elif not isinstance(stimulus, Starting | _Internal):

@@ -75,18 +75,18 @@ def run_cleaner(options: CleanOptions) -> int:
 
 
 def _once(cleaner: DirectoryCleaner) -> int:
-    answered = cleaner.run_once(ONCE_S)
+    complete = cleaner.run_once(ONCE_S)
     figures = cleaner.figures
     with printed():
         removed = sum(figures.removed.values())
         kept = f"{count(figures.applications, 'application')} kept"
-        print(f"{count(removed, 'application')} removed, {kept}{'' if answered else '; the API server did not answer'}")
-    return 0 if answered else ClusterRefused.exit_code
+        print(f"{count(removed, 'application')} removed, {kept}{'' if complete else '; the API server did not answer'}")
+    return 0 if complete else ClusterRefused.exit_code
 
 
 def _page(cleaner: DirectoryCleaner) -> Callable[[HttpAsked], HttpReply]:
-    def reply(asked: HttpAsked) -> HttpReply:
-        if asked.path != "/metrics":
+    def reply(request: HttpAsked) -> HttpReply:
+        if request.path != "/metrics":
             return HttpReply(HTTPStatus.NOT_FOUND, b"there is /metrics\n")
         return HttpReply(HTTPStatus.OK, exposition(cleaner.figures), CONTENT_TYPE)
 

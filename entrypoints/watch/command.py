@@ -144,8 +144,8 @@ def watch(places: tuple[str, ...], **given: Any) -> int:
 def _metrics(path: str) -> Callable[[HttpAsked], HttpReply]:
     """Answers with the metrics of a history, read anew for each request."""
 
-    def reply(asked: HttpAsked) -> HttpReply:
-        if asked.path != "/metrics":
+    def reply(request: HttpAsked) -> HttpReply:
+        if request.path != "/metrics":
             return HttpReply(HTTPStatus.NOT_FOUND, b"there is /metrics here\n")
         try:
             with RunHistory(path, write=False) as history:
@@ -330,7 +330,7 @@ def _print_lines(lines: bytes) -> None:
 
 
 def _wait(seconds: float) -> None:
-    told, left = threading.Event(), seconds
+    end, left = threading.Event(), seconds
     while left > 0:
-        told.wait(min(LOOK_S, left))
+        end.wait(min(LOOK_S, left))
         left -= LOOK_S

@@ -34,8 +34,8 @@ def report(prices: Prices | None, request: bytes) -> bytes:
     refused = refusal(found)
     answers = []
     if best is not None and not refused:
-        asked = ask(found, Variant(best, {} if static is not None else conf or {}, static))
-        answers = [asked.unwrap()] if is_successful(asked) else []
+        answer = ask(found, Variant(best, {} if static is not None else conf or {}, static))
+        answers = [answer.unwrap()] if is_successful(answer) else []
     wish = WhatIfRequest(place, prices, seeds=SEEDS, notes=found.conf.notes, refused=refused)
     whole = document(application, found.conf.conf, found.replay, found.error, answers, wish)
     return MADE + render(whole).encode("utf-8", "backslashreplace")

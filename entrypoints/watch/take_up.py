@@ -112,10 +112,14 @@ def _known(place: str, history: str) -> WatchedRun | None:
     """The answer for a log whose run the history has; None where it has not, or the log does not begin like one."""
     try:
         with open_log(place) as source:
-            said = EventLogSensor(source, shapes=SHAPES).prologue()
-        if not said.id:
+            prologue = EventLogSensor(source, shapes=SHAPES).prologue()
+        if not prologue.id:
             return None
-        app_id, attempt, started = shortened(clean(escaped(said.id))), clean(said.attempt or ""), said.started_ms
+        app_id, attempt, started = (
+            shortened(clean(escaped(prologue.id))),
+            clean(prologue.attempt or ""),
+            prologue.started_ms,
+        )
         with RunHistory(history, write=False) as base:
             if not base.has_whole(RunKey(app_id, attempt, started or 0)):
                 return None

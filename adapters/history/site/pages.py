@@ -121,7 +121,7 @@ def overview(history: RunHistory, terms: SiteTerms) -> bytes:
     broken = (
         element("a", f"{count(totals.broken, 'log')} could not be taken up", href="/broken") if totals.broken else None
     )
-    told = [json.loads(one.body) for one in history.events(frozenset({EventKind.REGRESSION}), REGRESSIONS)]
+    regressions = [json.loads(one.body) for one in history.events(frozenset({EventKind.REGRESSION}), REGRESSIONS)]
     stalls = [json.loads(one.body) for one in history.events(frozenset({EventKind.STALL}), REGRESSIONS)]
     rows = [_app_row(history, one, terms) for one in known]
     heads = ["Application", "Runs", "Run time", "Last runs", terms.unit.capitalize(), "Waste", "Best setting saves"]
@@ -129,7 +129,7 @@ def overview(history: RunHistory, terms: SiteTerms) -> bytes:
     return shell(
         "Applications",
         lead,
-        _section("Regressions", *map(_told, told)) if told else None,
+        _section("Regressions", *map(_told, regressions)) if regressions else None,
         _section("Stalls", *map(_stalled, stalls)) if stalls else None,
         _section(
             "Applications",
@@ -146,7 +146,7 @@ def application(history: RunHistory, named: str, terms: SiteTerms) -> bytes:
     """One application: how its runs went, what they were paid for, what would help, and every run."""
     runs = history.runs_of(named, RUNS)
     old_first = runs[::-1]
-    told = [json.loads(one.body) for one in history.events(frozenset({EventKind.REGRESSION}), 3, named)]
+    regressions = [json.loads(one.body) for one in history.events(frozenset({EventKind.REGRESSION}), 3, named)]
     stalls = [json.loads(one.body) for one in history.events(frozenset({EventKind.STALL}), 3, named)]
     columns = [
         BillColumn(_link(run), f"{_when(run)}: {executor_seconds(sum(run.row.ledger.values()))}", run.row.ledger)
@@ -163,7 +163,7 @@ def application(history: RunHistory, named: str, terms: SiteTerms) -> bytes:
     return shell(
         named,
         f"{count(len(runs), 'run')} shown, the last one {_when(runs[0])}",
-        _section("Regressions", *map(_told, told)) if told else None,
+        _section("Regressions", *map(_told, regressions)) if regressions else None,
         _section("Stalls", *map(_stalled, stalls)) if stalls else None,
         _section(
             "Trend",
@@ -194,7 +194,7 @@ def run_page(history: RunHistory, run: KeptRun, first: int, terms: SiteTerms) ->
     events = [
         body for event in history.events(kinds, RUNS, run.name) if (body := json.loads(event.body))["run"] == run.id
     ]
-    told = [body for body in events if body["kind"] != EventKind.STALL.value]
+    changes = [body for body in events if body["kind"] != EventKind.STALL.value]
     stalls = [body for body in events if body["kind"] == EventKind.STALL.value]
     figures = [
         ("Run time", took(row.runtime_s), _normal(run, "run time", row.runtime_s, "s", took)),
@@ -221,8 +221,8 @@ def run_page(history: RunHistory, run: KeptRun, first: int, terms: SiteTerms) ->
             "run of ", name(run.name, 100), f", {_when(run)}", f", attempt {visible(run.key.attempt, 20)}"
             if run.key.attempt else None,
         ),
-        _section("Regression" if any(one["kind"] == "regression" for one in told) else "Change", *map(_told, told))
-        if told
+        _section("Regression" if any(one["kind"] == "regression" for one in changes) else "Change", *map(_told, changes))
+        if changes
         else None,
         _section("Stalls", *map(_stalled, stalls)) if stalls else None,
         _section(

@@ -48,18 +48,18 @@ class HistorySite:
         self._token = None if token is None else token.encode()
         self._local = local
 
-    def reply(self, asked: HttpAsked) -> HttpReply:
+    def reply(self, request: HttpAsked) -> HttpReply:
         """The answer to a request."""
-        if self._local and asked.host and not _LOCAL.fullmatch(asked.host):
+        if self._local and request.host and not _LOCAL.fullmatch(request.host):
             return HttpReply(HTTPStatus.MISDIRECTED_REQUEST, b"this server answers to names of its machine alone\n")
-        if asked.path == "/healthz":
+        if request.path == "/healthz":
             return HttpReply(HTTPStatus.OK, b"ok\n")
-        if self._token is not None and not _knows(asked.authorization, self._token):
+        if self._token is not None and not _knows(request.authorization, self._token):
             wanted = (("WWW-Authenticate", 'Basic realm="podtide", charset="UTF-8"'),)
             return HttpReply(HTTPStatus.UNAUTHORIZED, b"the token is wrong or missing\n", headers=wanted)
         try:
             with RunHistory(self._history, write=False) as history:
-                return self._page(history, asked.path)
+                return self._page(history, request.path)
         except HistoryError as problem:
             page = pages.message("Not now", f"The history cannot be read: {problem}")
             return _html(page, HTTPStatus.SERVICE_UNAVAILABLE)

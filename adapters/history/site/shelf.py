@@ -41,7 +41,7 @@ class ReportShelf:
     def __init__(self, work: Work, workers: Callable[[Work], Workers]) -> None:
         """``workers``: makes one process for the work, with its bounds."""
         self._work, self._workers = work, workers
-        self._asked: queue.Queue[tuple[str, bytes] | None] = queue.Queue(WAITING_MAX)
+        self._queue: queue.Queue[tuple[str, bytes] | None] = queue.Queue(WAITING_MAX)
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, Shelved] = OrderedDict()
         self._size = 0
@@ -57,7 +57,7 @@ class ReportShelf:
             if key in self._under_way:
                 return None
             try:
-                self._asked.put_nowait((key, request))
+                self._queue.put_nowait((key, request))
             except queue.Full:
                 raise TooMany from None
             self._under_way.add(key)
@@ -69,7 +69,7 @@ class ReportShelf:
     def close(self) -> None:
         """Make no more; one that is under way ends with this process."""
         with suppress(queue.Full):
-            self._asked.put_nowait(None)
+            self._queue.put_nowait(None)
 
     def __enter__(self) -> ReportShelf:
         return self
@@ -90,7 +90,7 @@ class ReportShelf:
                 self._keep(key, Shelved(None, str(problem)))
 
     def _requests(self) -> Iterator[tuple[str, bytes]]:
-        while (taken := self._asked.get()) is not None:
+        while (taken := self._queue.get()) is not None:
             yield taken
 
     def _keep(self, key: str, made: Shelved) -> None:

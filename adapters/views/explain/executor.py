@@ -206,8 +206,8 @@ class ExecutorHistory:
             case es.ExecutorExiting(executor=executor) if executor == self.executor:
                 self._tell(at, "exits", {"message": stimulus.message})
             case es.KillExecutorsOnHost(host=host) | es.DecommissionExecutorsOnHost(host=host) if host == self._host:
-                asked = "kill" if isinstance(stimulus, es.KillExecutorsOnHost) else "decommission"
-                self._tell(at, f"{asked} of its host asked for", {"host": host})
+                verb = "kill" if isinstance(stimulus, es.KillExecutorsOnHost) else "decommission"
+                self._tell(at, f"{verb} of its host asked for", {"host": host})
             case es.KillRequested(executors=executors) if self.executor in executors:
                 options = {"adjust_target": stimulus.adjust_target, "force": stimulus.force}
                 self._tell(at, "kill asked for", {**options, "executors": len(executors)})

@@ -72,9 +72,9 @@ def lines_for(
     operator = all(place.operated for place in places)
     if static is None:
         return paste_lines(settings).document(operator=operator)
-    asked = [static_settings(place, static, cores) for place in places]
-    first = asked[0]
-    if first is None or any(one != first for one in asked):
+    place_settings = [static_settings(place, static, cores) for place in places]
+    first = place_settings[0]
+    if first is None or any(one != first for one in place_settings):
         return {}
     if isinstance(first, str):
         assert places[0].platform is not None

@@ -83,8 +83,8 @@ def _container(container: FrozenObject) -> FrozenObject:
     limits = at(container, ("resources", "limits"))
     if limits:
         # What is limited is asked for, unless the manifest says how much.
-        asked = FrozenObject({**limits, **(at(container, ("resources", "requests")) or {})})
-        made["resources"] = put(made["resources"], ("requests",), asked)
+        requests = FrozenObject({**limits, **(at(container, ("resources", "requests")) or {})})
+        made["resources"] = put(made["resources"], ("requests",), requests)
     if container.get("ports"):
         made["ports"] = tuple(port if "protocol" in port else put(port, ("protocol",), "TCP") for port in made["ports"])
     return FrozenObject(made)

@@ -82,20 +82,20 @@ class DriverInside(Inside):
 
     def live(self, words: Sequence[tuple[Millis, Word]], now: Millis) -> list[WorkloadEvent]:
         """Live up to and including ``now``, hearing these words on the way; returns what is said."""
-        tasks, lived, heard = self.tasks, self._lived, []
+        tasks, lived, effects = self.tasks, self._lived, []
         self.undo_log.append((lived,))
         for at, group in groupby(words, itemgetter(0)):
             tasks.live(at - 1)
-            heard += [word for word in group if _take(tasks, word[1], at)]
+            effects += [word for word in group if _take(tasks, word[1], at)]
             tasks.offer_all(
                 at
             )  # what is heard at once is taken in at once: nobody is offered a task who is about to go
         tasks.live(now)
-        said: list[WorkloadEvent] = [*tasks.hear(), *_busy(tasks, now)]
-        if lived and not heard and not lived[-1][1]:
+        events: list[WorkloadEvent] = [*tasks.hear(), *_busy(tasks, now)]
+        if lived and not effects and not lived[-1][1]:
             lived = lived.delete(len(lived) - 1)
-        self._lived = lived.append((now, tuple(heard)))
-        return said
+        self._lived = lived.append((now, tuple(effects)))
+        return events
 
     def copy(self) -> Self:
         """The same once more; costs what all that has happened did."""
@@ -208,8 +208,8 @@ def advance(state: State, now: Millis) -> tuple[State, tuple[WorkloadEvent, ...]
         words.append(left.left)
         left = left.popleft()
     with state.run.step() as inside:
-        said = inside.live(words, now)
-        return Playing(now, state.run.hand_over(DriverRun(inside)), left), tuple(said)
+        events = inside.live(words, now)
+        return Playing(now, state.run.hand_over(DriverRun(inside)), left), tuple(events)
 
 
 def _check(last: Millis, now: Millis) -> None:

@@ -173,17 +173,17 @@ class _Fitter:
                 self._dismiss(str(executor))
 
     def _answered(self, outcome: pod_stimuli.Outcome) -> None:
-        answered = self.calls.answer(outcome, len(self.alive))
-        if answered is None or outcome.failure is not None:
+        exchange = self.calls.answer(outcome, len(self.alive))
+        if exchange is None or outcome.failure is not None:
             return
-        call = answered.command
+        call = exchange.command
         if isinstance(call, pod_commands.ListPods):
             self._listed(outcome.pods, outcome.at)
         elif isinstance(call, pod_commands.CreatePod):
             # The pod was there when the call was half over.
             seen = self._executor(str(call.executor))
             self._there(str(call.executor), seen)
-            seen.created_at = answered.began + (outcome.at - answered.began) // 2
+            seen.created_at = exchange.began + (outcome.at - exchange.began) // 2
             if seen.first_at is not None and seen.watched:
                 self.watch_delay.add(seen.first_at - seen.created_at)
 

@@ -306,9 +306,9 @@ def arrival_delay(waves: Sequence[Wave]) -> tuple[Delay | None, int]:
     seen = true = 0.0
     for wave in waves:
         orders = wave.orders[: len(wave.arrivals)]
-        answered = [arrival - order for order, arrival in zip(orders, wave.arrivals, strict=True)]
-        delays += answered
-        seen += _spread(answered)
+        wave_delays = [arrival - order for order, arrival in zip(orders, wave.arrivals, strict=True)]
+        delays += wave_delays
+        seen += _spread(wave_delays)
         true += _spread(wave.arrivals) - _spread(orders)
     if not delays:
         return None, 0
