@@ -1,4 +1,4 @@
-"""A file that a user wrote, read within a bound. Each kind of file has its own error; what is wrong is said here."""
+"""Reads a file that a user wrote, within a bound. The caller raises an error of its own; the reason is written here."""
 
 from __future__ import annotations
 

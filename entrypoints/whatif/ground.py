@@ -1,4 +1,4 @@
-"""What logs are studied with, whatever is asked of them."""
+"""The settings with which every command studies logs before it answers a question about them."""
 
 from __future__ import annotations
 
