@@ -231,10 +231,10 @@ class EngineManager(ABC):
                     self._remove(command.executor, now)
                 case Kill() | Decommission():
                     for executor in command.executors:
-                        self._let_go(executor, now)
+                        self._let_go(executor, now, decommissioned=isinstance(command, Decommission))
                 case DecommissionExecutors():
                     for executor in command.executors:
-                        self._stop_offering(executor, now)
+                        self._stop_offering(executor, now, decommissioned=True)
                 case _:
                     self._carry_out(command, now)
             if not isinstance(command, _INSIDE):
@@ -259,16 +259,16 @@ class EngineManager(ABC):
         self._key_of[known.id] = -1
         self.accounts.remove(known, now, lost=known.standing is Standing.ACTIVE)
 
-    def _let_go(self, executor: ExecutorId, now: Millis) -> None:
+    def _let_go(self, executor: ExecutorId, now: Millis, *, decommissioned: bool) -> None:
         """A kill without force: the backend spares who is at work."""
         known = self.tasks.by_id.get(executor)
         if known is not None and not known.running:
-            self._stop_offering(executor, now)
+            self._stop_offering(executor, now, decommissioned=decommissioned)
 
-    def _stop_offering(self, executor: ExecutorId, now: Millis) -> None:
+    def _stop_offering(self, executor: ExecutorId, now: Millis, *, decommissioned: bool) -> None:
         known = self.tasks.by_id.get(executor)
         if known is not None and known.standing is Standing.ACTIVE:
-            self.accounts.stop_offering(known, now)
+            self.accounts.stop_offering(known, now, decommissioned=decommissioned)
 
     def _cancelled(self, executor: ExecutorId, now: Millis) -> None:
         """Its pod or container ended, and it never registered."""

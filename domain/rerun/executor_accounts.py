@@ -23,13 +23,15 @@ NONE_MISSING: Final = (0,) * len(LIMITS)
 
 
 class Needs(NamedTuple):
-    """Executors of a profile: that its tasks could keep busy, that the ratio allows, asked for, on their way, there."""
+    """Executors of a profile: that its tasks could keep busy, that the ratio allows, asked for, on their way, there;
+    ``ending``: decommissioned, and counted by the cluster manager until they have ended."""
 
     needed: int
     allowed: int
     target: int
     coming: int
     there: int
+    ending: int
 
 
 class ExecutorAccounts:
@@ -44,6 +46,8 @@ class ExecutorAccounts:
         self.ledger = ledger
         self.there: dict[ProfileId, int] = {}
         self.coming: dict[ProfileId, int] = {}
+        self.ending: dict[ProfileId, int] = {}
+        self._ending: set[int] = set()
         self.profiles: list[ProfileId] = []
         self.started = 0
         self.lost = 0
@@ -86,30 +90,41 @@ class ExecutorAccounts:
             self.tasks.open(now)
         return known
 
-    def stop_offering(self, executor: ExecutorSlots, now: Millis) -> None:
-        """It is told to go: it finishes what it runs, and counts no longer."""
+    def stop_offering(self, executor: ExecutorSlots, now: Millis, *, decommissioned: bool) -> None:
+        """It is told to go: it finishes what it runs, and counts no longer. One that is decommissioned ends by itself, and
+        its cluster manager counts it until then."""
         self.tasks.stop_offering(executor)
         self.there[executor.profile] -= 1
+        if decommissioned:
+            self._ending.add(executor.key)
+            self.ending[executor.profile] = self.ending.get(executor.profile, 0) + 1
         self.ledger.told_to_go(executor.key, now)
+
+    def takes_room(self, executor: ExecutorSlots) -> bool:
+        """Whether the cluster manager counts it."""
+        return executor.standing is Standing.ACTIVE or executor.key in self._ending
 
     def remove(self, executor: ExecutorSlots, now: Millis, *, lost: bool) -> None:
         """The driver knows that it is gone."""
         if executor.standing is Standing.ACTIVE:
             self.there[executor.profile] -= 1
+        if executor.key in self._ending:
+            self._ending.remove(executor.key)
+            self.ending[executor.profile] -= 1
         self.registered -= 1
         self.lost += lost
         self.tasks.remove(executor, now, lost=lost)
 
     def needs(self, targets: Mapping[ProfileId, int]) -> list[Needs]:
-        """The executors of each profile: needed, allowed, asked for, coming and there."""
+        """The executors of each profile: needed, allowed, asked for, coming, there and ending."""
         rows = []
         for profile in self.tasks.waiting.keys() | targets.keys():
             count = self.tasks.waiting.get(profile, 0) + self.tasks.running.get(profile, 0)
             each = self.slots.get(profile, 1) or 1
             needed = -(-count // each)
             allowed = needed if self._ratio >= 1.0 else -int(-(count * self._ratio / each) // 1)
-            coming, there = self.coming.get(profile, 0), self.there.get(profile, 0)
-            rows.append(Needs(needed, allowed, targets.get(profile, 0), coming, there))
+            coming, there, ending = (counts.get(profile, 0) for counts in (self.coming, self.there, self.ending))
+            rows.append(Needs(needed, allowed, targets.get(profile, 0), coming, there, ending))
         return rows
 
     def missing(self, targets: Mapping[ProfileId, int], *, ramped: bool) -> tuple[int, ...]:
@@ -125,17 +140,18 @@ class ExecutorAccounts:
 
 
 def _missing_by_limit(needs: Iterable[Needs], most: int, *, ramped: bool) -> tuple[int, ...]:
-    """The missing executors are, in this order: those on their way (start-up); those asked for that do not come
-    (capacity); those above the maximum; those that the ratio forgoes; the rest is the ramp's, or before its first step the
-    backlog timeout's."""
+    """The missing executors are, in this order: those on their way (start-up); those in whose place others still end
+    (other); those asked for that do not come (capacity); those above the maximum; those that the ratio forgoes; the rest is
+    the ramp's, or before its first step the backlog timeout's."""
     counts = dict.fromkeys(LIMITS, 0)
-    for needed, allowed, target, coming, there in needs:
+    for needed, allowed, target, coming, there, ending in needs:
         left = needed - there
         if left <= 0:
             continue
         for limit, count in (
             (Limit.START_UP, coming),
-            (Limit.CAPACITY, target - there - coming),
+            (Limit.OTHER, min(ending, target - there - coming)),
+            (Limit.CAPACITY, target - there - coming - ending),
             (Limit.MAXIMUM, needed - max(most, target)),
             (Limit.RATIO, min(needed, most) - max(allowed, target)),
         ):

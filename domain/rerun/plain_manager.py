@@ -2,7 +2,9 @@
 
 ``Plain`` gives what it is asked for, as far as there is room: each executor takes its start-up (``start_up``), stays
 until it is killed or lost, and for a moment after that. An executor that is starting stays when the target falls: it
-registers, idles and is let go, as on a standalone cluster. The decisions are the production core's
+registers, idles and is let go, as on a standalone cluster. A standalone master forgets an executor that it is told to kill;
+one that is decommissioned ends by itself, and the master counts it until then (startExecutorsOnWorkers compares the
+executors of an application with its limit), so no other starts in its place. The decisions are the production core's
 (``rerun.decisions``); nothing here decides how many executors there should be.
 """
 
@@ -146,8 +148,14 @@ class Plain:
                 case RequestTotal():
                     answer = Answer(now, command.serial)
                 case Kill() | Decommission():
-                    granted = tuple(one for one in command.executors if self._let_go(one, now))
-                    if isinstance(command, Kill):  # the worker kills it at once; who is decommissioned ends by itself
+                    decommissioned = isinstance(command, Decommission)
+                    granted = tuple(
+                        one for one in command.executors if self._let_go(one, now, decommissioned=decommissioned)
+                    )
+                    if (
+                        not decommissioned
+                    ):  # the worker kills it at once, and its room is free; the driver hears of it later
+                        self.present -= len(granted)
                         for one in granted:
                             self.tasks.died(self.tasks.by_id[one], now)
                     answer = Answer(now, command.serial, granted)
@@ -155,13 +163,12 @@ class Plain:
                     continue
             queue.extend(core.hear((answer,), now))
 
-    def _let_go(self, executor: ExecutorId, now: Millis) -> bool:
+    def _let_go(self, executor: ExecutorId, now: Millis, *, decommissioned: bool) -> bool:
         """killExecutors(force = false): not one that is at work."""
         known = self.tasks.by_id.get(executor)
         if known is None or known.running or known.standing is not Standing.ACTIVE:
             return False
-        self.accounts.stop_offering(known, now)
-        self.present -= 1  # its room is free when it is told to go; the driver hears of it later
+        self.accounts.stop_offering(known, now, decommissioned=decommissioned)
         heappush(self._leaving, PlainRemoval(now + self._removal_ms(), known.row, lost=False))
         return True
 
@@ -176,7 +183,8 @@ class Plain:
         """Begin the starts that are asked for and that there is room for."""
         there, coming = self.accounts.there, self.accounts.coming
         for profile, target in self.target().items():
-            while there.get(profile, 0) + coming.get(profile, 0) < target and self.present < self.capacity:
+            wanted = target - self.accounts.ending.get(profile, 0)
+            while there.get(profile, 0) + coming.get(profile, 0) < wanted and self.present < self.capacity:
                 self.present += 1
                 self._starts.request(now, self.accounts.request(profile, now))
 
@@ -200,7 +208,7 @@ class Plain:
         executor = tasks.executors[leaving.row]
         if executor.standing is Standing.GONE:
             return []
-        self.present -= executor.standing is Standing.ACTIVE
+        self.present -= self.accounts.takes_room(executor)
         self.accounts.remove(executor, now, lost=leaving.lost)
         return [*tasks.hear(), ExecutorRemoved(now, executor.id, "lost" if leaving.lost else "released")]
 

@@ -10,10 +10,24 @@ from podtide.domain.base.units import Millis
 from podtide.domain.protocol.stimuli import JobStage, StageSubmitted, TaskEnd, TaskOutcome
 from podtide.domain.recorded.application import Application, Failure
 from podtide.domain.rerun.behaviour import Behaviour, Loss
+from podtide.domain.rerun.ledger.causes import Limit
 from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import Plan
 from podtide.domain.scheduler.rules import Retries
-from tests.support.rerun_play import AT_ONCE, Watched, app, behaviour, chain, dynamic, job, run, stage, static, told
+from tests.support.rerun_play import (
+    AT_ONCE,
+    Watched,
+    app,
+    behaviour,
+    chain,
+    dynamic,
+    job,
+    limits,
+    run,
+    stage,
+    static,
+    told,
+)
 
 S: Millis = 1_000
 HOUR: Millis = 3_600 * S
@@ -82,6 +96,26 @@ def test_executors_that_are_decommissioned_serve_until_they_are_gone() -> None:
     watched = Watched(write_then_read(3_500), plan, behaviour(removal_ms=(5 * S,)))
     watched.go(HOUR)
     assert failures(watched) == []  # it fetched at 4.5 s, they went at 9.0 s
+
+
+@pytest.mark.parametrize(
+    ("decommission", "started", "waits"),
+    [
+        pytest.param(False, 5, {Limit.BACKLOG_TIMEOUT: S}, id="killed: another one starts at 6.5"),
+        pytest.param(True, 4, {Limit.BACKLOG_TIMEOUT: S, Limit.OTHER: S}, id="decommissioned: three still count"),
+    ],
+)
+def test_no_executor_starts_in_the_place_of_one_that_is_decommissioned_and_still_there(
+    decommission: bool, started: int, waits: dict[Limit, Millis]
+) -> None:
+    """Three of four go at 4.0 and are gone at 9.0. Three tasks come at 5.5; after a second of backlog two executors are
+    wanted for those that are left, and a standalone master counts four."""
+    plan = released(shuffle_kept=True)
+    assert plan.dynamic is not None
+    plan = replace(plan, dynamic=replace(plan.dynamic, decommission=decommission))
+    outcome = run(write_then_read(4_500, readers=3), plan, behaviour(removal_ms=(5 * S,)))
+    assert outcome.executors_started == started
+    assert {limit: round(ms) for limit, ms in limits(outcome).items() if ms} == waits
 
 
 def test_a_shuffle_service_answers_for_the_dead() -> None:
