@@ -18,6 +18,7 @@ from operator import attrgetter
 from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.protocol.stimuli import JobEnd, JobStart
 from podtide.domain.recorded.application import Application, RecordedStage
+from podtide.domain.recorded.job_dependencies import DEFAULT_POOL
 from podtide.domain.recorded.partitions_by_cores import StageByCores, cut_anew
 from podtide.domain.rerun.rows import RerunJob, RerunStage, stage_of
 from podtide.domain.rerun.task_scheduler import RerunTaskScheduler
@@ -320,7 +321,7 @@ class RerunDagScheduler(DagScheduler):
     def pool_of(self, row: Stage) -> Pool:
         """The pool of its job."""
         job = self._jobs.get(row.priority)
-        name = (job.recorded.pool or "default") if self._plan.fair and job is not None else ""
+        name = (job.recorded.pool or DEFAULT_POOL) if self._plan.fair and job is not None else ""
         pools = self._tasks.pools
         if name not in pools:
             pools[name] = Pool(name, self._plan.pools.get(name, EQUAL))

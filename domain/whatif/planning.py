@@ -52,6 +52,7 @@ from podtide.domain.fakes.kubernetes.description import KIND, Description
 from podtide.domain.fakes.yarn.description import YarnDescription
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.recorded.application import Application
+from podtide.domain.recorded.job_dependencies import DEFAULT_POOL
 from podtide.domain.recorded.lifetimes import CAME_UNASKED
 from podtide.domain.rerun.assumed_kubernetes import assumed_cluster
 from podtide.domain.rerun.behaviour import Behaviour
@@ -75,6 +76,9 @@ REGISTERED_RATIO: Final = 0.8
 
 _DYNAMIC: Final = "spark.dynamicAllocation."
 _MODE: Final = "spark.scheduler.mode"
+_POOLS_FILE: Final = "spark.scheduler.allocation.file"
+_FAIR_BY_ITSELF: Final = (3, 4, 0)
+"""Since then FAIR without a file is fair (SPARK-42157): the default pool has the mode of spark.scheduler.mode, not FIFO."""
 _RATIO: Final = "spark.scheduler.minRegisteredResourcesRatio"
 REGISTERED_WAIT: Final = "spark.scheduler.maxRegisteredResourcesWaitingTime"
 _FALLBACK: Final = "spark.storage.decommission.fallbackStorage.path"
@@ -140,7 +144,7 @@ def plan(
 
     ``cluster``: where variants on Kubernetes, or on YARN, run. Without one for Kubernetes it is made from ``behaviour``, and
     without both it is the default cluster of ``fakes.kubernetes.description``. ``pools``: those of FAIR scheduling, by name;
-    without, all are equal.
+    without, all are equal, and the default one is as Spark makes it without a file.
     """
     origin = f"variant {variant.name}"
     after, errors = _changed(conf, variant, origin)
@@ -193,7 +197,7 @@ def plan(
             yarn=side.yarn,
             hadoop=side.hadoop,
             fair=mode == "FAIR",
-            pools=pools or {},
+            pools=pools or _pools_without_file(after),
             registered_ratio=registered_ratio(reads, change.after.master),
             registered_wait_ms=max(0, reads.int(REGISTERED_WAIT)),
             speculation=reads.flag("spark.speculation"),
@@ -208,6 +212,13 @@ def plan(
             notes=tuple(dict.fromkeys(notes)),
         )
     )
+
+
+def _pools_without_file(conf: SparkConf) -> dict[str, FairPool]:
+    """The pools that Spark makes where it finds no fairscheduler.xml (FairSchedulableBuilder.buildPools)."""
+    if conf.setting(_POOLS_FILE) is not None or conf.version.release < _FAIR_BY_ITSELF:
+        return {}
+    return {DEFAULT_POOL: FairPool(fair=True)}
 
 
 def _side(

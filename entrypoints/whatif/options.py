@@ -73,7 +73,7 @@ def pooled(command: Command) -> Command:
     return click.option(
         "--fair-scheduler",
         metavar="FILE",
-        help="The application's fairscheduler.xml: weights and minimum shares of FAIR pools (all equal).",
+        help="The application's fairscheduler.xml: weights, minimum shares and modes of FAIR pools. Default: all equal.",
     )(command)
 
 

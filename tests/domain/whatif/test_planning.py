@@ -20,7 +20,7 @@ from podtide.domain.recorded.lifetimes import CAME_UNASKED
 from podtide.domain.rerun.assumed_kubernetes import assumed_cluster, with_faults
 from podtide.domain.rerun.behaviour import Behaviour, StartUp
 from podtide.domain.rerun.plan import ExecutorShape, Faults, Plan, Variant
-from podtide.domain.scheduler.rules import Retries
+from podtide.domain.scheduler.rules import FairPool, Retries
 from podtide.domain.whatif.planning import plan, recorded_conf
 from tests.support.whatif_play import BEHAVIOUR, KUBERNETES, YARN, application
 
@@ -473,3 +473,27 @@ def test_without_dynamic_allocation_the_default_profile_has_its_own_peak() -> No
 def test_whether_map_output_migrates(changes: dict[str, str | None], migrates: bool, fallback: bool) -> None:
     made = planned(application(KUBERNETES), changes)
     assert (made.shuffle_migrates, made.shuffle_fallback) == (migrates, fallback)
+
+
+@pytest.mark.parametrize(
+    ("version", "more", "pools"),
+    [
+        pytest.param("4.3.0", {}, {"default": FairPool(fair=True)}, id="fair by itself"),
+        pytest.param("3.4.0", {}, {"default": FairPool(fair=True)}, id="since 3.4"),
+        pytest.param("3.3.4", {}, {}, id="before, in the order of jobs"),
+        pytest.param("4.3.0", {"spark.scheduler.allocation.file": "/etc/pools.xml"}, {}, id="a file that is not known"),
+    ],
+)
+def test_the_default_pool_is_fair_where_spark_finds_no_file(
+    version: str, more: dict[str, str], pools: dict[str, FairPool]
+) -> None:
+    """SPARK-42157. A real driver of 4.3.0 says of its default pool: schedulingMode FAIR."""
+    app = application({**YARN, "spark.scheduler.mode": "FAIR", **more}, version=version)
+    assert planned(app).pools == pools
+
+
+def test_a_file_says_what_the_default_pool_is() -> None:
+    app = application({**YARN, "spark.scheduler.mode": "FAIR"})
+    given = {"reports": FairPool(2)}
+    made = plan(app, conf_of(app), Variant("v"), behaviour=BEHAVIOUR, pools=given).unwrap()
+    assert made.pools == given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -52,6 +53,16 @@ def test_pools_are_those_of_every_run() -> None:
     assert ends({}) == [0, 100]
     assert ends({"b": FairPool(min_share=2)}) == [100, 0]
     assert ends({"b": FairPool(min_share=2)}, Variant("fifo", {"spark.scheduler.mode": None})) == [0, 200]
+
+
+@pytest.mark.parametrize(("version", "lags"), [("4.3.0", [0, 100]), ("3.3.4", [0, 200])])
+def test_jobs_of_the_default_pool_share_evenly_since_spark_3_4(version: str, lags: list[Millis]) -> None:
+    jobs = [replace(one, pool=None) for one in WORK.jobs]
+    found = study(replace(WORK, jobs=tuple(jobs), spark_version=version), behaviour=AT_ONCE, seeds=1).unwrap()
+    made = planned(found, Variant("same")).unwrap()
+    [outcome] = evaluate(found.application, found.behaviour, made, watch=True)
+    first = min(one.completed_ms for one in outcome.stages)
+    assert [one.completed_ms - first for one in outcome.stages] == lags
 
 
 def test_pools_that_decide_nothing_are_remarked_upon() -> None:
