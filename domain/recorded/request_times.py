@@ -2,10 +2,14 @@
 
 A log says when an executor registered, not when it was asked for. The replay says how the target moved. Whoever manages
 the resources holds so many executors and requests; where the target rises above both, or an executor is lost below it,
-the difference is asked for anew (an executor that was told to go no longer counts), and the oldest open request is answered
-by the next registration of its profile. Where the target falls, the newest requests are taken back; a manager that gives
-executors at once (standalone, local-cluster) has started them already, so there they come all the same, and count when the
-target rises again (``at_once``).
+the difference is asked for anew (an executor that is to be killed no longer counts; one that is decommissioned counts until
+it has ended), and the oldest open request is answered by the next registration of its profile. Where the target falls, the
+newest requests are taken back; a manager that gives executors at once (standalone, local-cluster) has started them already,
+so there they come all the same, and count when the target rises again (``at_once``).
+
+*Which of them is which.* Executors are numbered as they are asked for (standalone: by the master's grants, Kubernetes: by
+pods, YARN: by the launches of containers), so of those that are under way together the one with the lower number was asked
+for first, whichever registers first. The times stay; who has which of them goes by the numbers.
 
 Executors that the application itself let go are not asked for again. The first target is asked for when the allocation
 starts, never before the driver is ready. A registration that no request explains has no time, unless the log offers one.
@@ -18,7 +22,9 @@ what was inferred (and is then the exacter one), and where nothing was inferred 
 from __future__ import annotations
 
 from bisect import insort
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from podtide.domain.base.units import Millis, ProfileId
@@ -40,14 +46,15 @@ class Target(NamedTuple):
 
 
 class Registration(NamedTuple):
-    """An executor: when it came, and when it went or was told to go. ``lost``: not by the application's will. ``hint``: the
-    log's Request Time."""
+    """An executor: when it came, and when it went or was to be killed. ``lost``: not by the application's will.
+    ``hint``: the log's Request Time. ``number``: its id, where that is a number."""
 
     profile: ProfileId
     added_ms: Millis
     removed_ms: Millis | None = None
     lost: bool = False
     hint: Millis | None = None
+    number: int | None = None
 
 
 class _Open:
@@ -142,7 +149,31 @@ def request_times(
                 book.settle(at)
         else:
             requested_ms[place] = believed(book.answer(), one.hint, one.added_ms, ready_ms)
-    return requested_ms
+    return _by_number(requested_ms, executors)
+
+
+def _by_number(times: Sequence[Millis | None], executors: Sequence[Registration]) -> list[Millis | None]:
+    """The same times of each profile, given to its executors by their numbers, none after its registration. O(n log n).
+
+    From the latest time to the earliest, each goes to the highest number among those that registered since and have none
+    yet. There always is one: at least as many registered since as have this time or a later one.
+    """
+    found = list(times)
+    known: dict[ProfileId, list[int]] = defaultdict(list)
+    for place, at in enumerate(times):
+        if at is not None:
+            known[executors[place].profile].append(place)
+    for places in known.values():
+        if any(executors[place].number is None for place in places):
+            continue
+        arrivals = sorted(places, key=lambda place: executors[place].added_ms)
+        eligible: list[tuple[int, int]] = []
+        for at in sorted((at for place in places if (at := times[place]) is not None), reverse=True):
+            while arrivals and executors[arrivals[-1]].added_ms >= at:
+                place = arrivals.pop()
+                heappush(eligible, (-(executors[place].number or 0), place))
+            found[heappop(eligible)[1]] = at
+    return found
 
 
 def believed(inferred: Millis | None, hint: Millis | None, added_ms: Millis, ready_ms: Millis) -> Millis | None:

@@ -24,6 +24,7 @@ import math
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import islice, pairwise
+from operator import itemgetter
 from typing import Final
 
 from podtide.domain.base.randomness import DELAY_MAX
@@ -34,6 +35,7 @@ from podtide.domain.conf.scaling_config import INSTANCES, dynamic_allocation_ena
 from podtide.domain.conf.spark_conf import EVENT_LOG, SparkConf, from_mapping
 from podtide.domain.conf.spark_versions import parse_version
 from podtide.domain.jvm.values import parse_time
+from podtide.domain.protocol.pods import pod_number
 from podtide.domain.recorded.application import Application, Leave, RecordedExecutor, RecordedStage, SumOverTime
 from podtide.domain.rerun.behaviour import Behaviour, ContainerBehaviour, Loss, MeasuredStarts, StartUp
 from podtide.domain.rerun.start_up import SharedStartUp
@@ -184,7 +186,8 @@ def _beside(application: Application, executors: Sequence[RecordedExecutor], dri
 def _seen(
     application: Application, executors: Sequence[RecordedExecutor], reads: Reads, boot_at: Millis
 ) -> list[LoggedStart]:
-    """The starts by request. A request that is not known is put where the config puts it, or the usual time before."""
+    """The starts by request, those of one moment by the executors' numbers. A request that is not known is put where the
+    config puts it, or the usual time before."""
     requests = _requests(executors, reads, boot_at)
     # At most so many executors are waited for as the stages under way have tasks.
     wanted = SumOverTime((stage.submitted_ms, stage.completed_ms, stage.tasks) for stage in application.stages)
@@ -202,8 +205,9 @@ def _seen(
         coming += slots
         if executor.removed_ms is not None:
             heappush(leaving, (executor.removed_ms, slots))
-        seen.append(LoggedStart(requested, executor.added_ms, first, known, executor.profile))
-    return sorted(seen, key=lambda one: (one.requested_ms, one.added_ms))
+        start = LoggedStart(requested, executor.added_ms, first, known, executor.profile)
+        seen.append((requested, pod_number(executor.executor) or 0, executor.added_ms, start))
+    return [start for *_, start in sorted(seen, key=itemgetter(0, 1, 2))]
 
 
 def _requests(executors: Sequence[RecordedExecutor], reads: Reads, boot_at: Millis) -> list[tuple[Millis, bool]]:

@@ -27,7 +27,8 @@ from podtide.adapters.text.progress import ByteProgress
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.conf.spark_conf import SparkConf
-from podtide.domain.protocol.commands import RequestTotal, ScalingCommand
+from podtide.domain.protocol.commands import Kill, RequestTotal, ScalingCommand
+from podtide.domain.protocol.pods import pod_number
 from podtide.domain.protocol.stimuli import Reset, Stimulus
 from podtide.domain.recorded.application import Application, Leave
 from podtide.domain.recorded.executors import ExecutorRecord, leave_of
@@ -69,7 +70,7 @@ class RecordedLog:
 
 
 class _Asking(LogWorld):
-    """The world of a replay that remembers what was asked for, and when each executor was last told to go."""
+    """The world of a replay that remembers what was asked for, and when each executor was last to be killed."""
 
     def __init__(self) -> None:
         super().__init__(_nowhere)
@@ -77,10 +78,13 @@ class _Asking(LogWorld):
         self.notices: dict[str, Millis] = {}
 
     def apply(self, command: ScalingCommand, now: Millis) -> Sequence[Stimulus]:
-        """Note a new target, or who is to go; grant everything."""
-        if not isinstance(command, RequestTotal):
+        """Note a new target, or who is to be killed; grant everything.
+
+        A cluster manager counts an executor that is decommissioned until it has ended.
+        """
+        if isinstance(command, Kill):
             self.notices.update(dict.fromkeys(command.executors, command.at))
-        elif len(self.targets) < TARGETS_MAX:
+        elif isinstance(command, RequestTotal) and len(self.targets) < TARGETS_MAX:
             wanted = dict(command.targets)
             if not self.targets or self.targets[-1].executors != wanted:
                 self.targets.append(Target(command.at, wanted))
@@ -200,6 +204,7 @@ def _requested(
             _leaving(life, replayed.notices.get(life.executor)),
             life.removed is not None and leave_of(life.reason) is Leave.LOST,
             life.requested,
+            pod_number(life.executor),
         )
         for life in lives
     ]
@@ -224,7 +229,7 @@ def _requested(
 
 
 def _leaving(life: ExecutorRecord, notice_ms: Millis | None) -> Millis | None:
-    """When an executor ceased to count: when it was told to go, which its removal confirmed, or when it was removed."""
+    """When an executor ceased to count: when it was to be killed, which its removal confirmed, or when it was removed."""
     if life.removed is None or notice_ms is None or notice_ms < max(life.added, life.last_task or 0):
         return life.removed
     return min(notice_ms, life.removed)

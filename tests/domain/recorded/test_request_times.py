@@ -19,6 +19,11 @@ def came(at: Millis, gone: Millis | None = None, *, lost: bool = False, hint: Mi
     return Registration(P, at, gone, lost, hint)
 
 
+def numbered(*lives: tuple[int, Millis]) -> list[Registration]:
+    """Executors with these numbers, in the order of their registration."""
+    return [came(at)._replace(number=number) for number, at in lives]
+
+
 def asked(
     targets: list[Target], executors: list[Registration], ready: Millis = 0, *, at_once: bool = False
 ) -> list[Millis | None]:
@@ -47,6 +52,47 @@ def test_a_request_taken_back_comes_all_the_same_where_executors_start_at_once(a
 
 def test_a_request_taken_back_too_late_is_still_the_reason() -> None:
     assert asked([target(1_000, 2), target(2_000, 0)], [came(2_100), came(2_200), came(2_300)]) == [1_000, 1_000, None]
+
+
+@pytest.mark.parametrize(
+    ("lives", "times"),
+    [
+        pytest.param([(1, 5_000), (0, 8_000)], [2_000, 1_000], id="the second one overtook the first"),
+        pytest.param([(1, 1_500), (0, 8_000)], [1_000, 2_000], id="it came before the second request"),
+        pytest.param([(7, 5_000), (9, 8_000)], [1_000, 2_000], id="in their order, with gaps"),
+        pytest.param([(10, 5_000), (9, 8_000)], [2_000, 1_000], id="numbers, not texts"),
+    ],
+)
+def test_of_those_under_way_the_lower_number_was_asked_for_first(
+    lives: list[tuple[int, Millis]], times: list[Millis]
+) -> None:
+    assert asked([target(1_000, 1), target(2_000, 2)], numbered(*lives)) == times
+
+
+def test_without_a_number_of_each_the_first_to_come_was_asked_for_first() -> None:
+    first, second = numbered((1, 5_000), (0, 8_000))
+    targets = [target(1_000, 1), target(2_000, 2)]
+    assert asked(targets, [first, second._replace(number=None)]) == [1_000, 2_000]
+    # an executor that nobody asked for has no time, whatever its number is
+    assert asked(targets, [*numbered((5, 5_000), (4, 8_000), (3, 9_000))]) == [2_000, 1_000, None]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50_000), st.integers(0, 20)), max_size=20),
+    st.lists(st.tuples(st.integers(0, 50_000), st.integers(0, 30)), max_size=30),
+)
+def test_numbers_exchange_times_and_nothing_else(moves: list[tuple[int, int]], lives: list[tuple[int, int]]) -> None:
+    targets = [target(at, wanted) for at, wanted in sorted(moves)]
+    executors = numbered(*((number, at) for at, number in sorted(lives)))
+    before = asked(targets, [one._replace(number=None) for one in executors])
+    after = asked(targets, executors)
+    assert sorted(at for at in before if at is not None) == sorted(at for at in after if at is not None)
+    known = [(at, one) for at, one in zip(after, executors, strict=True) if at is not None]
+    assert all(at <= one.added_ms for at, one in known)
+    for at, one in known:
+        for later, other in known:
+            if later > at and (one.number or 0) > (other.number or 0):
+                assert one.added_ms < later  # it was there before the other was asked for
 
 
 @pytest.mark.parametrize(

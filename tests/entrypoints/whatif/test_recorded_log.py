@@ -275,6 +275,24 @@ def test_requests_are_where_they_were_in_real_runs() -> None:
     assert errors[-1] < 2_000
 
 
+def test_each_executor_of_our_own_truth_has_its_own_request() -> None:
+    """There starts overtake one another: each waits a time of its own, and some are decommissioned."""
+    errors = []
+    for manifest in sorted((PROJECT / "tests" / "truth").glob("*/*/run*/manifest.json")):
+        known = json.loads(manifest.read_text(encoding="utf-8"))
+        granted = {one["id"]: one["granted"] for one in known["executors"] if one["granted"] is not None}
+        app = read(manifest.parent / known["log"]).application
+        errors += [
+            abs(one.requested_ms - app.started_ms - round(1000 * granted[one.executor]))
+            for one in app.executors
+            if one.requested_ms is not None and one.executor in granted
+        ]
+    errors.sort()
+    assert len(errors) > 500
+    assert errors[int(0.95 * len(errors))] < 100
+    assert errors[int(0.99 * len(errors))] < 200
+
+
 @no_data
 @pytest.mark.parametrize(
     "run", [run for run in TRUTH if run.parts[-3] == "w6"], ids=lambda run: f"{run.parts[-2]}-{run.name}"
