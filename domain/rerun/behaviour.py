@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from podtide.domain.base.randomness import HOUR_MS, Stream, log, split, unit
@@ -105,11 +106,19 @@ class Behaviour:
 
 
 def sampled(samples: Sequence[Millis], ordinal: int, luck: Stream, seed: int) -> Millis:
-    """The sample that an ordinal meets: with seed 0 they come in their order, again and again; else one is drawn."""
-    if not seed:
-        return samples[ordinal % len(samples)]
-    u, _ = unit(split(luck, ordinal))
-    return samples[int(u * len(samples))]
+    """The sample that an ordinal meets: they come in their order, again and again, with seed 0; else shuffled each time.
+
+    Drawn without putting back, few samples say more: of three starts the quickest is as quick as the log's more often.
+    """
+    again, place = divmod(ordinal, len(samples))
+    return samples[_shuffled(len(samples), luck, again)[place] if seed else place]
+
+
+@lru_cache(maxsize=256)
+def _shuffled(count: int, luck: Stream, again: int) -> tuple[int, ...]:
+    """The numbers below ``count`` in an order of luck."""
+    order = split(luck, again)
+    return tuple(sorted(range(count), key=lambda place: split(order, place)))
 
 
 def interrupted_after(ordinal: int, per_hour: float, luck: Stream) -> Millis:

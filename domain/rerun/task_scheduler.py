@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Final, NamedTuple
 
-from podtide.domain.base.randomness import stream
+from podtide.domain.base.randomness import split, stream
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.protocol import stimuli
-from podtide.domain.rerun.behaviour import Behaviour
+from podtide.domain.rerun.behaviour import Behaviour, sampled
 from podtide.domain.rerun.ledger.causes import SpendCause
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.plan import Plan
@@ -30,6 +30,8 @@ from podtide.domain.scheduler.task_ends import TaskEnds
 _LCG: Final = 6364136223846793005
 _STEP: Final = 1442695040888963407
 _MASK: Final = 2**64 - 1
+
+_FRESH: Final = 13
 
 
 def _alone(now: Millis, work: Millis) -> WarmUp:  # noqa: ARG001 - others are in its way at some times
@@ -75,6 +77,7 @@ class RerunTaskScheduler(TaskEnds):
         self._freshened = 0
         self._fresh_on: dict[int, int] = {}  # by executor of several slots: the number of its warm-up
         self._seed = seed
+        self._fresh_luck = split(stream(seed), _FRESH)
         self._random = stream(seed) | 1
         self._cached: set[tuple[int, int]] = set()
         self.hosts: list[int] = []
@@ -252,7 +255,7 @@ class RerunTaskScheduler(TaskEnds):
         return ends
 
     def _fresh_ms(self, executor: ExecutorSlots) -> WarmUp:
-        """What the next first task on an executor takes longer: the samples in order, or drawn where the seed is not 0."""
+        """What the next first task on an executor takes longer."""
         samples = self._fresh
         if not samples:
             return WarmUp(SETTLED, 0)
@@ -260,7 +263,7 @@ class RerunTaskScheduler(TaskEnds):
         if number is not None:  # the slots of an executor load its classes together
             return WarmUp(number, self.warms(self.now, number))
         self._freshened += 1
-        work = samples[self.draw(len(samples)) if self._seed else (self._freshened - 1) % len(samples)]
+        work = sampled(samples, self._freshened - 1, self._fresh_luck, self._seed)
         warm_up = self.warm_up(self.now, work)
         if warm_up.number != SETTLED and executor.fresh:
             self._fresh_on[executor.row] = warm_up.number

@@ -614,13 +614,13 @@ def test_losses_are_those_of_the_log() -> None:
     assert outcome.ledger[SpendCause.LOST_WORK] == 5 * S
 
 
-def test_the_seed_draws() -> None:
-    """Seed 0 takes the samples as they come; another one draws, always the same."""
-    application = app(stage(0, [100 * S] * 4))
+def test_the_seed_shuffles() -> None:
+    """Seed 0 takes the samples as they come; another one in another order, always the same."""
+    application = app(stage(0, [100 * S] * 3))
     starts = behaviour((1_000, 2_000, 3_000, 4_000))
-    assert rerun(application, starts, static(4)).executor_ms == 4 * 104 * S - 10 * S
-    outcomes: list[RerunOutcome] = [rerun(application, starts, static(4), seed) for seed in range(1, 9)]
-    assert outcomes == [rerun(application, starts, static(4), seed) for seed in range(1, 9)]
+    assert rerun(application, starts, static(3)).executor_ms == 3 * 103 * S - 6 * S
+    outcomes: list[RerunOutcome] = [rerun(application, starts, static(3), seed) for seed in range(1, 9)]
+    assert outcomes == [rerun(application, starts, static(3), seed) for seed in range(1, 9)]
     assert len({outcome.executor_ms for outcome in outcomes}) > 2
 
 

@@ -156,12 +156,24 @@ def test_the_recorded_luck_is_in_order_and_starts_over() -> None:
     assert latencies(StartUp((5, 7, 9)), [0, 10, 20, 30, 40]) == [5, 7, 9, 5, 7]
 
 
-def test_other_seeds_draw_for_each_ordinal_whatever_else_happens() -> None:
+def test_other_seeds_shuffle_and_what_an_ordinal_meets_depends_on_nothing_else() -> None:
     startup = StartUp(tuple(range(100, 200)))
     many = latencies(startup, [0] * 50, seed=4)
     assert latencies(startup, [0] * 20, seed=4) == many[:20]
-    assert len(set(many)) > 25
+    assert many != sorted(many)
     assert many != latencies(startup, [0] * 50, seed=5)
+
+
+@given(st.lists(st.integers(1, 99), min_size=1, max_size=12), st.integers(0, 2**70))
+def test_every_sample_is_met_once_before_any_is_met_again(samples: list[int], seed: int) -> None:
+    met = latencies(StartUp(tuple(samples)), [0] * (3 * len(samples)), seed=seed)
+    for again in range(3):
+        assert sorted(met[again * len(samples) :][: len(samples)]) == sorted(samples)
+
+
+def test_what_is_met_again_comes_in_another_order() -> None:
+    met = latencies(StartUp(tuple(range(1, 41))), [0] * 80, seed=1)
+    assert met[:40] != met[40:]
 
 
 @pytest.mark.parametrize(
