@@ -139,6 +139,9 @@ APPS: Final = {
         },
     ),
     "killed_executors": App("killed_executors", own={"*": {**_SQL, "spark.reducer.maxReqsInFlight": "1"}}),
+    "daily_loads": App("daily_loads", own={"*": _SQL}),
+    "analyst": App("analyst", own={"*": _SQL}),
+    "ranked_sessions": App("ranked_sessions", own={"*": {"spark.sql.shuffle.partitions": "24"}}),
     "dashboard_plain": App("dashboard", PLAIN_CONFIGS, {"*": {"spark.scheduler.mode": "FAIR"}}, cluster_start=False),
 }
 """Name of the folder to what is run. ``dashboard_plain``: executors start as quickly as the machine lets them."""
