@@ -15,8 +15,8 @@ Four answers stand side by side for the same pairs:
 
 A pair of runs under two cluster managers stands in a table of its own.
 
-A refusal counts as a miss: an error beyond every bound. Rankings: for each source, every two targets of different configs
-whose real values differ by more than 15 % should come in the real order. Where other people's logs are at hand
+A refusal counts as a miss: an error beyond every bound. Rankings: for each source, every two configs whose real values (the
+means of their runs) differ by more than 15 % should come in the real order. Where other people's logs are at hand
 (``../shared/data/public``, or ``--public``) the model's own error over them is added, with every refusal and its reason.
 """
 
@@ -31,6 +31,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from math import inf
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final, NamedTuple
 
 from returns.pipeline import is_successful
@@ -323,22 +324,29 @@ class Ranking(NamedTuple):
 
 
 def rankings(found: Sequence[Pair], method: str, place: int, *, small: bool) -> Ranking:
-    """Two targets of one source whose real values differ by more than ``RANKED`` should come in the real order."""
+    """Two configs, forecast from one source, should come in the real order if their real values differ by more than
+    ``RANKED``. The real value of a config is the mean of its runs."""
     orders, wrong = 0, []
-    by_source: dict[str, list[Pair]] = {}
+    by_source: dict[str, dict[str, list[Pair]]] = {}
     for one in found:
         if not small or one.target.peak <= SMALL_PEAK:
-            by_source.setdefault(one.source.name, []).append(one)
-    for source, those in by_source.items():
-        for one, other in combinations(those, 2):
-            first, second = ((x.target.runtime, x.target.executor_seconds)[place] for x in (one, other))
-            if abs(first - second) <= RANKED * min(first, second):
+            by_source.setdefault(one.source.name, {}).setdefault(one.target.config, []).append(one)
+    for source, configs in by_source.items():
+        known = [
+            (
+                config,
+                fmean(getattr(one, method)[place] for one in those),
+                fmean((one.target.runtime, one.target.executor_seconds)[place] for one in those),
+            )
+            for config, those in configs.items()
+        ]
+        for (one, guess, real), (other, other_guess, other_real) in combinations(known, 2):
+            if abs(real - other_real) <= RANKED * min(real, other_real):
                 continue
             orders += 1
-            guesses = getattr(one, method)[place], getattr(other, method)[place]
-            if not (guesses[0] < guesses[1] if first < second else guesses[0] > guesses[1]):
-                wrong.append(f"{source}: {one.target.config} ({guesses[0]:.0f} s, really {first:.0f} s) against "
-                             f"{other.target.config} ({guesses[1]:.0f} s, really {second:.0f} s)")  # fmt: skip
+            if not (guess < other_guess if real < other_real else guess > other_guess):
+                wrong.append(f"{source}: {one} ({guess:.0f} s, really {real:.0f} s) against "
+                             f"{other} ({other_guess:.0f} s, really {other_real:.0f} s)")  # fmt: skip
     return Ranking(orders, tuple(wrong))
 
 

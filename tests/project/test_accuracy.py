@@ -57,6 +57,22 @@ def test_orders_that_hardly_differ_are_not_asked_for() -> None:
     assert [wrong.split(":")[1].split()[0] for wrong in got.wrong] == ["B"]
 
 
+def test_an_order_is_one_of_configs_by_the_means_of_their_runs() -> None:
+    """Two runs of one config are no order, however far apart they are; and theirs is 90 s, not 120."""
+    source, quick, slow, other = run("S", 70), run("A", 60), run("A", 120), run("B", 100)
+    found = [guessed(source, quick, 80), guessed(source, slow, 80), guessed(source, other, 75)]
+    assert accuracy.rankings(found, "inferred", 0, small=True).orders == 0
+    found.append(guessed(source, run("C", 70), 85))
+    got = accuracy.rankings(found, "inferred", 0, small=True)
+    assert (got.orders, got.wrong) == (
+        2,
+        (
+            "w/S/run1: A (80 s, really 90 s) against C (85 s, really 70 s)",
+            "w/S/run1: B (75 s, really 100 s) against C (85 s, really 70 s)",
+        ),
+    )
+
+
 def test_large_targets_are_counted_apart() -> None:
     found = [guessed(run("S", 70), run("A", 100), 110), guessed(run("S", 70), run("L", 100, peak=8), 200)]
     rows = accuracy.table(found, "inferred").splitlines()
