@@ -340,12 +340,12 @@ def rankings(found: Sequence[Pair], method: str, place: int, *, small: bool) -> 
             )
             for config, those in configs.items()
         ]
-        for (one, guess, real), (other, other_guess, other_real) in combinations(known, 2):
+        for (config, guess, real), (other, other_guess, other_real) in combinations(known, 2):
             if abs(real - other_real) <= RANKED * min(real, other_real):
                 continue
             orders += 1
             if not (guess < other_guess if real < other_real else guess > other_guess):
-                wrong.append(f"{source}: {one} ({guess:.0f} s, really {real:.0f} s) against "
+                wrong.append(f"{source}: {config} ({guess:.0f} s, really {real:.0f} s) against "
                              f"{other} ({other_guess:.0f} s, really {other_real:.0f} s)")  # fmt: skip
     return Ranking(orders, tuple(wrong))
 
