@@ -70,10 +70,15 @@ class Pool:
 
     def next_of(self, queue: list[TaskSet]) -> TaskSet | None:
         """The task set that is next among those of a queue of it; barrier stages wait for room of their own."""
-        free = (one for one in queue if not one.barrier)
         if not self.share.fair:
-            return next(free, None)
-        return min(free, key=lambda one: (one.running, f"TaskSet_{one.key[1]}.{one.number}"), default=None)
+            return next((one for one in queue if not one.barrier), None)
+        best: TaskSet | None = None
+        for one in queue:
+            if not one.barrier and (
+                best is None or one.running < best.running or (one.running == best.running and one.name < best.name)
+            ):
+                best = one
+        return best
 
     @property
     def turn(self) -> tuple[bool, float, str]:
@@ -174,7 +179,8 @@ class TaskSet:
     ``first_unsent`` and ``ended`` are what the listeners do not know yet: tasks from ``first_unsent`` to ``next`` started,
     so many ended. ``simple``: its tasks can be started and ended without a second look. ``torn``: some of what it reads may
     be lost; ``stale``: what it computes does not count, as what it has read is computed again; ``elsewhere``: tasks that
-    never start, because an earlier attempt computed their partitions meanwhile; ``over``: its end was told.
+    never start, because an earlier attempt computed their partitions meanwhile; ``over``: its end was told. ``name``: as in
+    Spark, which decides between two that share fairly.
     """
 
     stage: Stage
@@ -183,6 +189,7 @@ class TaskSet:
     pool: Pool
     profile: ProfileId = field(init=False)
     key: tuple[int, int, int] = field(init=False)
+    name: str = field(init=False)
     bodies: array[int] = field(init=False)
     stores: tuple[CachedRdd, ...] = field(init=False)
     reads: tuple[CachedRdd, ...] = field(init=False)
@@ -217,6 +224,7 @@ class TaskSet:
         stage = self.stage
         self.profile = stage.profile
         self.key = (stage.rank, stage.id, self.number)
+        self.name = f"TaskSet_{stage.id}.{self.number}"
         self.bodies = stage.bodies
         self.opening_ms = stage.opening_ms
         self.stores, self.reads, self.done, self.holder = stage.stores, stage.reads, stage.done, stage.holder

@@ -183,6 +183,10 @@ class TaskScheduler(ListenerNews, ABC):
         if only is not None and not self._barriers:
             queue = only.queues.get(profile)
             return queue[0] if queue else None
+        if len(self.pools) == 1:
+            (pool,) = self.pools.values()
+            queue = pool.queues.get(profile)
+            return pool.next_of(queue) if queue else None
         best: TaskSet | None = None
         first: tuple[bool, float, str] | None = None
         for pool in self.pools.values():
