@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from scripts.make_demo_log import PROJECT
-from scripts.make_truth_logs import TRUTH, Recorder, TruthRun
+from scripts.make_truth_logs import TRUTH, Recorder, TruthRun, run_of
 from scripts.truth_configs import APPS, settings_of
 
 REPORT: Final = PROJECT / "benchmarks" / "RECOMMENDATIONS.md"
@@ -57,7 +57,9 @@ def advice(application: str, config: str) -> Advice | None:
         return None
     entry = next(one for one in found["variants"] if one["name"] == recommended["name"])
     settings, workers = applied(settings_of(application, config), recommended["conf"], recommended["static"])
-    made = TruthRun(application, f"recommended_from_{config}", 1, settings, workers)
+    made = run_of(application, config, 1)._replace(
+        config=f"recommended_from_{config}", settings=settings, workers=workers
+    )
     return Advice(f"{application}/{config}/run1", found["recorded"], entry, recommended["saving"], made)
 
 
